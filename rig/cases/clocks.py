@@ -8,7 +8,7 @@ from ..rig import FREE, Rig
 from .table import case
 
 _OFFSETS = {f"clock-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (8, 15, 60, 300) for sign in "+-"}
-_STEPS = {f"clock-step-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (30, 50, 200) for sign in "+-"}
+_STEPS = {f"clock-step-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (12, 30, 200) for sign in "+-"}
 
 
 @case(*_OFFSETS)
@@ -30,7 +30,7 @@ def clock(name: str) -> Iterator[Rig]:
 
 @case(*_STEPS, *(f"{name}-{whose}" for name in _STEPS for whose in ("node", "robot")))
 def clock_step(name: str) -> Iterator[Rig]:
-    """The clock of the machine, or of the node or the robot alone, is set in motion: it comes to rest, and goes on."""
+    """The clock of the machine, or of the node or the robot alone, is set in motion: the motion shows nothing of it."""
     rig = Rig(limits=FREE, start_from="previous", shim=True)
     send = rig.ramping(0.8, 0.8, 24)
     step = next(by for key, by in _STEPS.items() if name.startswith(key))
@@ -40,8 +40,7 @@ def clock_step(name: str) -> Iterator[Rig]:
         rig.go(0.05)
     rig.go(1.5, 0.1, send)
     rig.go(2.0)
-    rig.check(int(rig.diag("clock_steps")) == 1, f"clock_steps {rig.diag('clock_steps')}")
-    rig.check("clock_set" in rig.reasons(), f"refused: {rig.reasons()}")
+    rig.check(int(rig.diag("clock_steps")) >= 1, f"clock_steps {rig.diag('clock_steps')}")
     rig.good(forward=1)
     rig.figures.append(f"{rig.reasons()} {len(rig.arrivals)} published, {rig.place[0]:.3f} rad")
     yield rig

@@ -12,7 +12,7 @@ from pipelines import SECOND, SimulatedNode
 
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.governor.committed import CommittedFields
-from traj_integrator_ros.governor.controller_reports import ControllerReport
+from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.goals import Goals
 from traj_integrator_ros.governor.reference import PlannedMotion
@@ -25,7 +25,7 @@ from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 
 MS = 1_000_000
 BEGIN_NS, LEAD_NS = 1_000_000 * MS, 20 * MS
-EPOCH_NS = 20_000_000 * MS
+EPOCH_NS = 2_000_000 * MS
 
 
 class Clocks:
@@ -46,7 +46,7 @@ class Clocks:
             late_ns = round((self.late + self.random.uniform(0.0, jitter or 1e-9)) * MS)
             self.read()
             found.append(self.clock.take(self.stamps, self.steady_ns + self.robot_ns, self.steady_ns + late_ns))
-        return [by_ns for by_ns in found if by_ns is not None]
+        return [step.stamps_ns for step in found if step is not None]
 
     def read(self) -> float:
         """Difference of the clock's reading from the robot's clock, ms."""
@@ -65,7 +65,7 @@ def test_a_clock_ahead_is_read_to_the_shortest_time_on_the_way(ahead: float, jit
     clocks.go(jitter=jitter)
     assert abs(clocks.read()) <= 0.3 + (jitter > 0) * 2.0
     assert clocks.clock.offset_ns == pytest.approx((ahead - 0.3) * MS, abs=2 * MS if jitter else 1)
-    assert not clocks.clock.steps
+    assert clocks.clock.steps <= (jitter > 0), "the first stamps may all have been late"
 
 
 @pytest.mark.parametrize("behind", [2.0, 15.0, 60.0, 1000.0])
@@ -102,31 +102,20 @@ def test_reports_go_before_joint_states_of_another_clock() -> None:
     assert abs(measured_ns - clocks.steady_ns - clocks.robot_ns) <= MS, "just now, by the robot's clock"
 
 
-@pytest.mark.parametrize("every", [1.0, 20.0])
-@pytest.mark.parametrize("by", [-3_600_000.0, -1000.0, -50.0, 50.0, 1000.0, 3_600_000.0])
+@pytest.mark.parametrize("every", [2.0, 10.0, 20.0, 100.0])
+@pytest.mark.parametrize("by", [-200.0, -30.0, -12.0, 12.0, 30.0, 200.0])
 @pytest.mark.parametrize("whose", ["node", "robot", "both"])
 def test_a_clock_that_is_set_is_noticed_and_read_again_after_two_stamps(whose: str, by: float, every: float) -> None:
     clocks = Clocks(300.0, every=every)
     clocks.go()
     clocks.set_clock(by * (whose != "robot"), by * (whose != "node"))
     before = clocks.read()
-    assert clocks.clock.is_doubted == (whose != "robot")
+    assert clocks.clock.is_unsure == (whose != "robot")
     assert before == pytest.approx(-0.3 - by * (whose != "node"), abs=1e-3), "until then, it is what it was"
-    found = clocks.go(2)
-    assert -0.301 <= clocks.read() <= clocks.clock.unsure_ns / MS and not clocks.clock.is_doubted
+    found = clocks.go(3 if every > 2 or by > 0 or whose != "robot" else 10)
+    assert clocks.read() == pytest.approx(-0.3, abs=1e-3) and not clocks.clock.is_doubted
     assert clocks.clock.steps == 1
-    assert found == [0 if whose == "node" else pytest.approx(by * MS, abs=MS)]
-
-
-@pytest.mark.parametrize(("by", "found"), [(-30.0, True), (-4.0, False), (4.0, False), (15.0, True)])
-@pytest.mark.parametrize("whose", ["node", "robot", "both"])
-def test_a_small_step_of_a_clock_is_noticed_within_half_a_second(whose: str, by: float, found: bool) -> None:
-    clocks = Clocks(300.0)
-    clocks.go()
-    clocks.set_clock(by * (whose != "robot"), by * (whose != "node"))
-    assert [abs(by_ns - by * MS * (whose != "node")) <= MS for by_ns in clocks.go(30)] == [True] * found
-    if found:
-        assert clocks.read() == pytest.approx(-0.3, abs=1e-3)
+    assert found == ([] if whose == "node" else [pytest.approx(by * MS, abs=MS)])
 
 
 def test_a_clock_set_back_in_silence_is_noticed_after_some_stamps() -> None:
@@ -134,7 +123,7 @@ def test_a_clock_set_back_in_silence_is_noticed_after_some_stamps() -> None:
     clocks.go()
     clocks.steady_ns += 100 * MS
     clocks.set_clock(robot=-60.0)
-    assert clocks.go(30) == [pytest.approx(-60 * MS)]
+    assert clocks.go(12) == [pytest.approx(-60 * MS)]
 
 
 @pytest.mark.parametrize("reports", [True, False])
@@ -153,20 +142,10 @@ def test_stamps_that_were_held_up_and_arrive_at_once_are_no_step(every: float, r
     assert not clocks.clock.steps and not clocks.clock.is_doubted
 
 
-def test_stamps_of_a_busy_machine_are_no_step() -> None:
-    clocks = Clocks(0.0)
-    clocks.go()
-    for _ in range(3000):
-        clocks.every = clocks.random.uniform(1.0, 40.0)
-        clocks.late = 0.3 if clocks.random.uniform() < 0.2 else clocks.random.uniform(0.3, 200.0)
-        assert clocks.go(1) == []
-    assert clocks.read() == 0.0 and not clocks.clock.steps
-
-
 def test_one_stamp_that_is_off_is_not_believed() -> None:
     clocks = Clocks(100.0)
     clocks.go()
-    for off, doubted in ((5000.0, True), (-30.0, True), (-7.0, False), (0.0, False)):
+    for off, doubted in ((5000.0, True), (-7.0, True), (0.0, False)):
         clocks.set_clock(robot=off)
         clocks.go(1)
         clocks.set_clock(robot=-off)
@@ -194,7 +173,7 @@ def test_what_was_received_before_the_clock_was_set_says_nothing_about_it() -> N
     clocks.read()
     for early in (8, 4, 0):
         clocks.clock.take(clocks.stamps, clocks.steady_ns + clocks.robot_ns, clocks.steady_ns - early * MS)
-    assert clocks.clock.is_doubted
+    assert clocks.clock.is_unsure
 
 
 class Machine(Clocks):
@@ -203,16 +182,14 @@ class Machine(Clocks):
     It reports the command of the next cycle.
     """
 
-    def __init__(self, *, reports: bool, counts: bool, cycle: float = 0.0, every: float = 20.0) -> None:
-        super().__init__(reports=reports, every=every)
+    def __init__(self, *, reports: bool, counts: bool, cycle: float = 0.0) -> None:
+        super().__init__(reports=reports)
         self.node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
         self.clock, self.counts = self.node.published.clock, counts
         self.reports, self.base_ns, self.cycle = reports, 0, cycle
         self.executed: PlannedMotion | None = None
         self.made: list[ExecutableTrajectory] = []
         """Trajectories that the node published by itself."""
-        self.jumps = 0.0
-        """The largest jump of the command by a message, rad or rad/s, once there is one."""
         self.go(10)
 
     @property
@@ -225,25 +202,14 @@ class Machine(Clocks):
     def commanded(self, ahead: float = 0.0) -> State:
         """The controller's command some ms from now: position, velocity and acceleration."""
         time_ns = self.robot_time_ns - self.base_ns + round(ahead * MS)
-        if self.executed is None:
-            return State(*np.zeros((3, 2)))
-        state = self.executed.state_at(time_ns)
-        return state if time_ns >= self.executed.start_ns else State(state.position, *np.zeros((2, 2)))
+        return self.executed.state_at(time_ns) if self.executed else State(*np.zeros((3, 2)))
 
     def send(self) -> None:
         """Send positions at 0.5 rad/s, from now on."""
         ahead = 0.5 * (self.steady_ns - BEGIN_NS) * 1e-9 + 0.025 * np.arange(1, 21)
         rows, now, stamp = ahead[:, None] * np.ones(2), self.now_ns() * 1e-9, (self.steady_ns + self.node_ns) * 1e-9
-        self.take(self.node.send(rows, dt=0.05, now=now, stamp=stamp))
-
-    def take(self, made: ExecutableTrajectory | None) -> None:
-        """Execute a trajectory; where it begins later, the command stands until then."""
-        if made is None:
-            return
-        before, is_first = self.commanded(), self.executed is None
-        self.executed, self.base_ns = PlannedMotion(made.start_ns, made.motion), 0
-        if not is_first and self.robot_time_ns >= made.start_ns:
-            self.jumps = max(self.jumps, *(np.abs(part).max() for part in self.commanded().beyond(before)[:2]))
+        if (made := self.node.send(rows, dt=0.05, now=now, stamp=stamp)) is not None:
+            self.executed, self.base_ns = PlannedMotion(made.start_ns, made.motion), 0
 
     def go(self, count: int = 5, jitter: float = 0.0) -> list[int]:
         """Let reports and joint states arrive."""
@@ -263,7 +229,7 @@ class Machine(Clocks):
                 self.node.pipeline.report(ControllerReport(stamp_ns, reference), self.now_ns())
             if (made := self.node.tick(self.now_ns() * 1e-9)) is not None:
                 self.made.append(made)
-                self.take(made)
+                self.executed, self.base_ns = PlannedMotion(made.start_ns, made.motion), 0
         return []
 
     def set_clock(self, node: float = 0.0, robot: float = 0.0) -> None:
@@ -273,108 +239,76 @@ class Machine(Clocks):
             self.base_ns += round(robot * MS)
 
 
-SET = (-3_600_000.0, -1000.0, -50.0, 50.0, 1000.0, 3_600_000.0)
+# A controller that reads the clock stands still where that is set back to before its motion: for 0.2 s, it is noticed.
+@pytest.mark.parametrize(("counts", "by"), [*product([True, False], [-30.0, -12.0, 12.0, 30.0, 200.0]), (True, -200.0)])
+@pytest.mark.parametrize("whose", ["node", "robot", "both"])
+@pytest.mark.parametrize("just_sent", [False, True])
+def test_when_a_clock_is_set_the_controllers_command_goes_on(
+    just_sent: bool, whose: str, by: float, counts: bool
+) -> None:
+    machine = Machine(reports=True, counts=counts, cycle=1.0)
+    for _ in range(10):
+        machine.send()
+        machine.go(5)
+    if just_sent:  # the plan has not been reported yet
+        machine.steady_ns += round(0.7 * machine.every * MS)
+        machine.send()
+    machine.set_clock(by * (whose != "robot"), by * (whose != "node"))
+    if whose != "robot":
+        was = machine.executed
+        machine.send()
+        assert machine.executed is was, "nothing is published before a report has told"
+    for _ in range(8):
+        machine.go(5)
+        before = machine.commanded()
+        machine.send()
+        assert machine.node.published.present.status(0) is ControllerStatus.EXECUTING
+        assert np.abs(np.stack(machine.commanded().beyond(before))).max() < 1e-6, "without a jump"
+    planned = 0.5 * (machine.steady_ns - BEGIN_NS) * 1e-9
+    unsure = 0.5 * LEAD_NS * 1e-9  # a node whose clock is ahead cannot tell that from transport
+    assert np.abs(machine.commanded().position - planned).max() < unsure + 1e-4, "and by the planner's clock"
 
 
-def moving(**options: object) -> Machine:
-    """A machine in the middle of a stream."""
-    machine = Machine(**options)
-    for _ in range(5):
-        machine.go(round(100 / machine.every))
-        with suppress(Rejected):
-            machine.send()
-    machine.go(round(20 / machine.every))
-    machine.made.clear()
-    assert machine.commanded().velocity.min() > 0.1
-    return machine
-
-
-def goes_on(machine: Machine) -> bool:
-    """Return whether a stream is followed, by the planner's clock, after 2.5 s at most."""
-    machine.every = 20.0
-    for _ in range(25):
+def test_without_reports_a_clock_set_in_motion_waits_for_rest() -> None:
+    machine = Machine(reports=False, counts=True)
+    for _ in range(10):
         machine.go(5)
         with suppress(Rejected):
             machine.send()
-    planned = 0.5 * (machine.steady_ns - BEGIN_NS) * 1e-9
-    unsure = 0.5 * LEAD_NS * 1e-9  # a node whose clock is ahead cannot tell that from transport
-    return np.abs(machine.commanded().position - planned).max() < unsure + 1e-3
-
-
-@pytest.mark.parametrize(("every", "by"), [*product([20.0], SET), *product([1.0], (-50.0, 50.0, 1000.0))])
-@pytest.mark.parametrize("counts", [True, False], ids=["counts", "reads"])
-@pytest.mark.parametrize("whose", ["node", "robot", "both"])
-def test_a_clock_set_in_motion_brings_it_to_rest(whose: str, counts: bool, by: float, every: float) -> None:
-    """A controller that reads its clock jumps with it; no message of the node makes it jump again."""
-    machine = moving(reports=True, counts=counts, cycle=1.0, every=every)
-    machine.set_clock(by * (whose != "robot"), by * (whose != "node"))
-    machine.go(3)
-    with pytest.raises(Rejected, match=r"clock was set .*in motion; rejecting until the robot rests") as refused:
-        machine.send()
-    assert refused.value.reason is RejectionReason.CLOCK_SET
-    machine.go(round(60 / every))
-    stop = machine.made[0]
-    assert not stop.topic and stop.motion.ends_at_rest
-    assert stop.motion.duration < 0.4 and machine.jumps < 1e-6, "the fastest one, from where the controller is"
-    assert goes_on(machine) and machine.jumps < 1e-6
-
-
-@pytest.mark.parametrize(("every", "by"), [*product([20.0], SET), *product([1.0], (-50.0, 50.0, 1000.0))])
-@pytest.mark.parametrize("counts", [True, False], ids=["counts", "reads"])
-def test_without_reports_a_motion_ends_by_itself_when_a_clock_is_set(counts: bool, by: float, every: float) -> None:
-    """Nobody knows where the controller is in it: nothing is commanded until the robot rests."""
-    machine = moving(reports=False, counts=counts, every=every)
-    machine.set_clock(by, by)
-    machine.go(round(100 / every))
-    assert machine.node.pipeline.commands.stop(machine.now_ns()) is None and not machine.made
-    with pytest.raises(Rejected, match=r"was set by .* s in motion; rejecting until the robot rests") as refused:
-        machine.send()
-    assert refused.value.reason is RejectionReason.CLOCK_SET
-    machine.every = 20.0
-    machine.go(130)
-    assert not machine.made and not machine.commanded().velocity.any()
-    machine.send()
-    assert machine.commanded(900.0).velocity.any()
-
-
-@pytest.mark.parametrize("by", SET)
-@pytest.mark.parametrize(("reports", "whose"), [(True, "node"), (True, "robot"), (True, "both"), (False, "both")])
-def test_a_clock_set_at_rest_is_taken(reports: bool, whose: str, by: float) -> None:
-    machine = Machine(reports=reports, counts=True)
-    machine.send()
-    machine.go(100)
-    assert machine.executed is not None and not machine.commanded().velocity.any()
-    machine.set_clock(by * (whose != "robot"), by * (whose != "node"))
+    assert machine.commanded().velocity.min() > 0.1
+    machine.set_clock(30.0, 30.0)
     machine.go(5)
-    assert not machine.made
+    with pytest.raises(Rejected, match="a clock was set") as refused:
+        machine.send()
+    assert refused.value.reason is RejectionReason.CONTROLLER_UNAVAILABLE
+    assert machine.node.pipeline.commands.stop(machine.now_ns()) is not None, "but a stop is possible"
+    machine.node.published.guard.stopped_until_rest = False
+    machine.go(200)
+    assert not machine.commanded().velocity.any()
     machine.send()
-    assert machine.jumps < 1e-6 and not machine.node.refused
-    assert goes_on(machine)
 
 
-def test_a_stop_waits_until_stamps_tell_which_clock_was_set() -> None:
-    machine = moving(reports=True, counts=True, every=20.0)
-    machine.set_clock(1000.0, 1000.0)
-    assert machine.node.pipeline.commands.stop(machine.now_ns()) is None
-    machine.go(3)
-    assert len(machine.made) == 1 and machine.made[0].motion.ends_at_rest and machine.jumps < 1e-6
-
-
-def test_what_waits_is_refused_when_a_clock_is_set() -> None:
-    machine = moving(reports=True, counts=True)
-    machine.set_clock(robot=1000.0)
-    machine.go(1)
+@pytest.mark.parametrize("by", [-200.0, 200.0])
+@pytest.mark.parametrize("counts", [True, False])
+def test_without_reports_no_brake_begins_where_the_command_may_not_be(by: float, counts: bool) -> None:
+    """The motion ends by itself: nobody knows where the controller is in it."""
+    machine = Machine(reports=False, counts=counts)
+    for _ in range(10):
+        machine.go(5)
+        with suppress(Rejected):
+            machine.send()
+    machine.made.clear()
+    machine.set_clock(by, by)
+    machine.go(100)
+    assert not machine.made and not machine.commanded().velocity.any()
+    machine.go(60)
     machine.send()
-    assert not machine.node.refused
-    machine.go(1)
-    ((reason, _),) = machine.node.refused
-    assert reason is RejectionReason.CLOCK_SET
+    assert machine.commanded(500.0).velocity.any()
 
 
 def test_committed_rows_are_by_the_clock_of_who_asks() -> None:
     machine = Machine(reports=True, counts=True)
     machine.set_clock(robot=200.0)
-    machine.go(5)
     for count in (5, 5, 15):
         machine.send()
         machine.go(count)
@@ -397,7 +331,7 @@ def test_committed_rows_are_by_the_clock_of_who_asks() -> None:
 
 
 @pytest.mark.parametrize("by", [-500.0, 500.0])
-def test_a_goal_is_aborted_by_name_when_a_clock_is_set_on_the_way(by: float) -> None:
+def test_a_goal_ends_with_its_motion_though_a_clock_is_set_on_the_way(by: float) -> None:
     machine, results = Machine(reports=True, counts=True), []
     goals = Goals(machine.node.pipeline, lambda _, result: results.append(result), lambda *_: None)
     joints, goal = list(machine.node.parameters.joint_names), np.full(2, 0.3)
@@ -414,9 +348,8 @@ def test_a_goal_is_aborted_by_name_when_a_clock_is_set_on_the_way(by: float) -> 
         assert goals.look(machine.now_ns()) is None
         if results:
             break
-    assert results[0].ended is Ended.ABORTED and "clock was set by" in results[0].text
-    machine.go(20)
-    assert not machine.commanded().velocity.any() and machine.jumps < 1e-6
+    assert results[0].ended is Ended.SUCCEEDED and np.abs(machine.commanded().position - goal).max() < 1e-6
+    assert machine.commanded(-3 * machine.every).velocity.max() > 0, "not later, either"
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["its first", "one of many"])

@@ -94,12 +94,10 @@ class Beginning:
         return Present(PlannedMotion(known_ns, motion), False, known_ns)
 
     def to_stop(self, now_ns: int) -> Present | None:
-        """The motion to stop, also if it is another node's; None: no motion is known. Raises NotYet."""
+        """The motion to stop, also if it is another node's; None: no motion is known."""
         present = self._published.present
         if present.is_silent(now_ns) and (own := present.own(now_ns)):
             return own  # silence is a reason to stop, never a reason to go on
-        if present.is_unsure and present.report is not None:
-            raise NotYet
         try:
             return present.at(now_ns, waits=False)
         except Rejected:

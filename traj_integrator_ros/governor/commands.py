@@ -49,6 +49,8 @@ class Commands:
         moving = published.is_moving(now_ns)
         if guard.stopped_until_rest and not moving:
             guard.stopped_until_rest = False
+        if published.present.is_doubtful and not moving and guard.rests(now_ns, self._trajectories.allowance):
+            published.drop()
         found = self._why_brake(now_ns, moving)
         contradicts = found is not None and found.kind is RejectionReason.CONTRADICTORY_STATE
         if guard.reason and not moving and not contradicts and guard.rests(now_ns, self._trajectories.allowance):
@@ -129,7 +131,7 @@ class Commands:
         state = self._comparable(now_ns)
         clock, present, guard = self._published.clock, self._published.present, self._published.guard
         # While nobody knows where the controller is in its motion, a brake could begin away from the command.
-        if present.is_unsure or clock.states.alone or not guard.monitor.is_due(state.stamp_ns):
+        if present.is_unclear or clock.states.is_alone or not guard.monitor.is_due(state.stamp_ns):
             return
         position, turning = state.position, self._parameters.continuous
         commanded = self._published.present.commanded
@@ -157,35 +159,14 @@ class Commands:
         if self._published.check_clock(now_ns):
             self._joint_states.drop_for_jump()
 
-    def set_clock(self, by_ns: int, was_ns: int, now_ns: int) -> None:
-        """A clock was set: what was measured by it is void, and what moves comes to rest.
-
-        Without reports, nobody knows where the controller is in its motion, which ends by itself.
-
-        Args:
-            by_ns: time by which the robot's clock was set; 0: the node's was.
-            was_ns: what the robot's clock would have shown.
-            now_ns: what it shows.
-
-        """
-        published, moving = self._published, self._published.is_moving(was_ns)
-        whose = f"the robot's clock was set by {by_ns * NANOSECOND_S:.3f} s" if by_ns else "this node's clock was set"
-        self._joint_states.drop_for_jump()
-        published.set_clock(by_ns, now_ns, moving=moving)
-        self.planner.refuse(Rejected(RejectionReason.CLOCK_SET, f"node: {whose} before the sequence was begun"))
-        if moving:
-            finding = Finding(f"{whose} in motion", RejectionReason.CLOCK_SET)
-            published.guard.brake(finding, (), self._trajectories.allowance)
-            published.guard.stop_waits = published.present.report is not None
-
     def _why_brake(self, now_ns: int, moving: bool) -> Finding | None:
         """The reason to brake the robot; None: there is none."""
         try:
             self._joint_states.believed.require_agreement(now_ns)
         except Rejected as contradictory:
             return Finding(contradictory.message, contradictory.reason)
-        age = self._joint_states.age_s(now_ns, arrived=self._published.clock.is_doubted)
-        timeout = self._parameters.state_timeout
+        unsure, timeout = self._published.clock.is_unsure, self._parameters.state_timeout
+        age = self._joint_states.age_s(now_ns, arrived=unsure)
         if moving and timeout > 0 and age is not None and age > timeout:
             told = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
             return Finding(told, RejectionReason.STATE_TOO_OLD)

@@ -207,7 +207,7 @@ class Executor:
 
     def is_busy(self, now_ns: int) -> bool:
         """Return whether a motion is in progress, waits, or is not over: otherwise `tick` may be called less often."""
-        unclear = self.published.present.is_unsure or self.published.guard.is_busy
+        unclear = self.published.present.is_unclear or self.published.guard.is_busy
         return unclear or self.published.is_moving(now_ns) or self.commands.waits
 
     def take_speed_scaling(self, scaling: float, now_ns: int) -> None:
@@ -224,9 +224,10 @@ class Executor:
 
     def take_stamp(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
         """Take the stamp of a joint state or of a report, and when it arrived; see `RobotClock`."""
-        was_ns = self.published.clock.at(arrived_ns)
-        if (by_ns := self.published.clock.take(stamps, stamp_ns, arrived_ns)) is not None:
-            self.commands.set_clock(by_ns, was_ns, self.published.clock.at(arrived_ns))
+        if (step := self.published.clock.take(stamps, stamp_ns, arrived_ns)) is not None:
+            self.joint_states.set_clock(step.read_ns)
+            self.published.set_clock(step, self.published.clock.at(arrived_ns))
+            self.planner.set_clock(step.read_ns)
 
     def check_limits(self, batch: IntegratedBatch) -> None:
         """Check all rows of all trajectories of a batch against the limits.

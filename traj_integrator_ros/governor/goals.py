@@ -180,7 +180,9 @@ class Goals:
         actual, stamps_ns = self._measured(now_ns)
         at = self._published.motion_clock.at
         measured_ns = self._published.motion_clock.at_times(stamps_ns)
-        end_ns = goal.trajectory.start_ns + whole_ns(goal.trajectory.motion.duration)
+        executed = self._published.present.own(now_ns)  # by the clock as it was set meanwhile
+        start_ns = goal.trajectory.start_ns if executed is None else executed.planned.start_ns
+        end_ns = start_ns + whole_ns(goal.trajectory.motion.duration)
         under_way = measured_ns < end_ns
         if under_way.any():
             found = self._left(goal, actual, np.where(under_way, stamps_ns, 0))

@@ -218,8 +218,20 @@ class JointStates:
         if now_ns + STEP_NS < self._arrived_ns:
             self.drop_for_jump()
 
+    def set_clock(self, by_ns: int) -> None:
+        """The clock was set: move the times of measurements, except those whose stamps came from this clock."""
+        if not self._known.any():
+            return
+        self._received_ns = self._received_ns + by_ns
+        self._stamps_ns = np.minimum(self._stamps_ns + by_ns, self._received_ns)
+        self._arrived_ns += by_ns
+        self.recent.clear()
+        self.believed.forget()
+        if self._state is not None:
+            self._state = self._merged()
+
     def drop_for_jump(self) -> None:
-        """Forget the states because a clock has jumped."""
+        """Forget the states because a clock has jumped back."""
         self._state = None
         self._forget()
         self.recent.clear()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import islice
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..requests.rejection import Rejected, RejectionReason
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
 from .motion_clock import SAME_RATE, MotionClock
 from .reference import PlannedMotion
-from .robot_clock import RobotClock
+from .robot_clock import RobotClock, Step
 from .sent import NotYet, Present, SentMotion
 
 _ARRIVES_S = 0.5
@@ -56,8 +56,10 @@ class PresentCommand:
     """Where the last motion that was dropped ended, rad: the controller may still hold it."""
     clock: RobotClock = field(default_factory=RobotClock)
     motion_clock: MotionClock = field(default_factory=MotionClock)
-    _set_by_ns: int | None = None
-    """Time by which the robot's clock was set, if no report has shown since where the controller is in its motion."""
+    is_doubtful: bool = False
+    """True if a clock was set in motion, and no report has shown what the controller did: until the robot rests."""
+    _set_by_ns: int = 0
+    """Time by which the robot's clock was set, if no report has come since."""
     revisions: int = 0
     """Number of times that reports showed the motion elsewhere than assumed."""
     transport: deque[float] = field(default_factory=lambda: deque(maxlen=256))
@@ -97,10 +99,10 @@ class PresentCommand:
         """Take the newest of `count` reports of the controller; older ones than the last are ignored."""
         last = self.report
         if self.clock.is_doubted:  # its stamp may come from another clock than the motions
-            self._received_ns = self._received_ns or now_ns
+            self._received_ns = now_ns
             return
-        if self._set_by_ns is not None:
-            self._find_again(report)
+        if self._set_by_ns:
+            self._shift(report)
             last = None
         elif last is not None and report.stamp_ns <= last.stamp_ns:
             if (last.stamp_ns - report.stamp_ns) * NANOSECOND_S < 1.0:
@@ -188,14 +190,13 @@ class PresentCommand:
         before = (planned for planned in others if planned.start_ns <= motion.planned.start_ns)
         return any(matches(report, planned) is not None for planned in before)
 
-    def set_clock(self, by_ns: int, now_ns: int) -> None:
-        """The robot's clock was set, and shows `now_ns`: a report will tell where the controller is in its motion."""
-        if self._in_use:
-            self._set_by_ns = by_ns
-            self.sent = deque((one._replace(sent_ns=now_ns) for one in self.sent), maxlen=MOST_KEPT)
-        else:
-            self.report, self.motion_clock = None, MotionClock()
-        self._received_ns = 0
+    def set_clock(self, step: Step) -> None:
+        """The robot's clock was set: the controller executes its motion by it."""
+        self.sent = deque((one._replace(sent_ns=one.sent_ns + step.read_ns) for one in self.sent), maxlen=MOST_KEPT)
+        self._received_ns = self._received_ns and self._received_ns + step.read_ns
+        self.motion_clock.set_clock(step.read_ns)
+        self._set_by_ns = step.stamps_ns if self.report else 0
+        self.is_doubtful = self.report is None and self._in_use > 0
 
     def wait(self, by_ns: int) -> None:
         """The motions in execution were held up for a time, and go on from where they were."""
@@ -204,21 +205,24 @@ class PresentCommand:
             self._taken = self.sent[index] if taken else self._taken
         self.revisions += 1
 
-    def _find_again(self, report: ControllerReport) -> None:
-        """Keep the motion that a report shows after the clock was set: some controllers count cycles, others read it.
+    def _shift(self, report: ControllerReport) -> None:
+        """Shift the motions in execution as a report shows them: some controllers count cycles, others read the clock.
 
         How far the last report before that was ahead of its stamp counts, too: stamps may be those of another cycle.
         """
-        by_ns, clock, was = self._set_by_ns, self.motion_clock, self.report
-        self._set_by_ns, self.motion_clock = None, MotionClock()
-        ahead_ns = self._report_ahead_ns(replace(was, stamp_ns=clock.at(was.stamp_ns)))
-        for one, near_ns in product(self._own(), (clock.at(report.stamp_ns - by_ns), report.stamp_ns)):
-            time_ns = found_in(one.planned, report, near_ns)
-            if time_ns is not None:
-                self.sent[-1] = self._taken = one.shifted(report.stamp_ns - time_ns + ahead_ns)
-                self._in_use = 1
+        by_ns, self._set_by_ns, was = self._set_by_ns, 0, self.report
+        report, was = (replace(one, stamp_ns=self.motion_clock.at(one.stamp_ns)) for one in (report, was))
+        for number, one in enumerate(self._own()):
+            if matches(report, one.planned):
                 return
-        self._in_use, self._status = 0, ControllerStatus.RESTARTED
+            by_report = found_in(one.planned, report, report.stamp_ns - by_ns)
+            if by_report is None:
+                continue
+            shift_ns = report.stamp_ns - by_report + self._report_ahead_ns(was)
+            kept = len(self.sent) - self._in_use
+            for index in range(kept, len(self.sent) - number):
+                self.sent[index] = self.sent[index].shifted(shift_ns)
+            return
 
     def _report_ahead_ns(self, report: ControllerReport) -> int:
         """Time by which a report of the motion in execution is ahead of its stamp, ns; 0 at rest."""
@@ -229,7 +233,12 @@ class PresentCommand:
     @property
     def is_unsure(self) -> bool:
         """Return whether a clock was, or may have been, set, and no report has shown the controller's reaction yet."""
-        return self.clock.is_doubted or self._set_by_ns is not None
+        return self.clock.is_doubted or self._set_by_ns != 0
+
+    @property
+    def is_unclear(self) -> bool:
+        """Return whether it is not known where the controller is in its motion, because of a clock."""
+        return self.is_unsure or self.is_doubtful
 
     def is_silent(self, now_ns: int) -> bool:
         """Return whether the controller has stopped reporting; longer after a first report that cannot be believed."""
@@ -287,6 +296,11 @@ class PresentCommand:
             raise self.unavailable(now_ns)
         if waits and (self.is_overdue(now_ns) or self.is_unsure):
             raise NotYet
+        if waits and self.is_doubtful:
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                "node: a clock was set, and no report says what the controller made of it; expected it at rest",
+            )
         if self._status is ControllerStatus.FASTER:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
@@ -335,6 +349,7 @@ class PresentCommand:
 
     def drop(self) -> None:
         """Forget the motion in execution: nobody knows when, or whether, the controller executes it."""
+        self.is_doubtful = False
         if newest := self._newest:
             self.left_at = newest.planned.motion.end.position
         if self.sent:

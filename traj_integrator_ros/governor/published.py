@@ -10,7 +10,7 @@ from .executed import Executed, ExecutionReport
 from .motion_clock import MotionClock
 from .present import PresentCommand
 from .reference import PlannedMotion
-from .robot_clock import STEP_NS
+from .robot_clock import STEP_NS, Step
 from .supervision import Guard
 
 _AT_ONCE_NS, _TRIES = 1_000_000, 3
@@ -78,13 +78,12 @@ class PublishedMotion:
         self.clear()
         return True
 
-    def set_clock(self, by_ns: int, now_ns: int, *, moving: bool) -> None:
-        """The robot's clock was set, and shows `now_ns`; `moving`: a motion is in execution."""
-        if not moving or self.present.report is None:
-            self.drop()
-        self.newest_origin_ns = 0
-        self.present.set_clock(by_ns, now_ns)
+    def set_clock(self, step: Step, now_ns: int) -> None:
+        """The robot's clock was set, and shows `now_ns`."""
+        self.present.set_clock(step)
         self.guard.set_clock(now_ns)
+        if self.newest_origin_ns:
+            self.newest_origin_ns += step.read_ns
 
     @property
     def is_delayed(self) -> bool:

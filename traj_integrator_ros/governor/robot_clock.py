@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from statistics import median
 from typing import NamedTuple
 
 from ..execution.tolerances import NANOSECOND_S
 
 STEP_NS = 5_000_000
-"""A clock that jumps by more than this has been set; less is followed like drift."""
-_LATE_NS = 500_000_000
-"""Stamps that are late for longer than this are those of a clock that was set back."""
+"""A clock that jumps by more than this has been set."""
 _WINDOW_NS = 10_000_000_000
 """Time over which the shortest transport counts: in longer ones, clocks drift by a millisecond."""
+_JITTER_NS = 4_000_000
+"""Largest jitter of the time between two stamps; at most a quarter of it."""
+_IN_A_ROW = 9
+"""Number of stamps in a row by which a sender is known: its period is the median of the times between them, so that
+four may be late. If more stamps in a row are late by more than a step, a clock was set.
+"""
 
 
 class Slack(NamedTuple):
@@ -22,21 +27,28 @@ class Slack(NamedTuple):
     early: float = 0.0
 
 
+class Step(NamedTuple):
+    """Times by which the robot's clock was set."""
+
+    read_ns: int
+    """Change in readings: smaller if a part of it may as well be transport."""
+    stamps_ns: int
+    """Change in its stamps."""
+
+
 class Stamps:
     """Least time by which a sender's clock is ahead of the steady one: by the stamp that came soonest.
 
-    A clock that was set shows in two stamps in a row that agree with each other alone, unless they were held up and
-    arrive at once. Stamps that do not go back, and only come later than usual, are late, for half a second.
+    A clock that was set back looks like a late sender, but the stamps of a late sender are whole periods apart. Two
+    stamps in a row that agree are believed. A single one is not, nor are stamps that were held up and arrive at once.
     """
 
     def __init__(self) -> None:
         self._soonest: deque[tuple[int, int]] = deque()
         """Arrival of a stamp, and its lead, ns: the furthest ahead, then the furthest after it."""
-        self._stamp_ns = self._late_ns = 0
-        """The last stamp, and the arrival of the first one that was late; 0: none is."""
-        self.was_late = False
-        """True if those that are believed were late at first: perhaps it takes longer now, and no clock was set."""
-        self.alone: tuple[int, int] | None = None
+        self._gaps: deque[int] = deque(maxlen=_IN_A_ROW)
+        self._stamp_ns = self._late = 0
+        self._alone: tuple[int, int] | None = None
         """The last stamp, as in `_soonest`, if it does not agree with those before it."""
 
     @property
@@ -44,25 +56,52 @@ class Stamps:
         """Lead of the clock, less the shortest transport, ns; None: not known."""
         return self._soonest[0][1] if self._soonest else None
 
-    def take(self, stamp_ns: int, arrived_ns: int) -> bool:
-        """Take a stamp, ns, with its arrival by the steady clock; returns whether it agrees with one before it."""
-        lead_ns, best, alone = stamp_ns - arrived_ns, self.ahead_ns, self.alone
-        gap_ns, self._stamp_ns, self.alone = stamp_ns - self._stamp_ns, stamp_ns, None
-        if best is None or abs(lead_ns - best) > STEP_NS:
-            if alone is None or abs(lead_ns - alone[1]) > STEP_NS or 2 * (arrived_ns - alone[0]) < gap_ns:
-                is_late = best is not None and lead_ns < best and gap_ns > 0
-                self._late_ns = (self._late_ns or arrived_ns) if is_late else 0
-                if not is_late or arrived_ns - self._late_ns > _LATE_NS:
-                    self.alone = arrived_ns, lead_ns
-                return False
-            self._soonest, self.was_late = deque([alone]), self._late_ns > 0
-        self._late_ns = 0
-        while self._soonest and self._soonest[-1][1] <= lead_ns:
-            self._soonest.pop()
-        self._soonest.append((arrived_ns, lead_ns))
-        while arrived_ns - self._soonest[0][0] > _WINDOW_NS:
-            self._soonest.popleft()
-        return True
+    @property
+    def is_alone(self) -> bool:
+        """Return whether the last stamp does not agree with those before it."""
+        return self._alone is not None
+
+    def forget(self) -> None:
+        """Begin again, because a clock was set."""
+        self._soonest.clear()
+        self._late, self._alone = 0, None
+
+    def take(self, stamp_ns: int, arrived_ns: int) -> None:
+        """Take a stamp, ns, with its arrival by the steady clock."""
+        one, best, alone = (arrived_ns, stamp_ns - arrived_ns), self.ahead_ns, self._alone
+        gap, self._stamp_ns, self._alone = stamp_ns - self._stamp_ns, stamp_ns, None
+        if best is not None and abs(one[1] - best) <= STEP_NS:
+            self._gaps.append(gap)
+            self._late = 0
+            self._keep(one)
+        elif alone is not None and abs(one[1] - alone[1]) <= STEP_NS and _are_apart(alone, one):
+            self.forget()
+            self._keep(alone)
+            self._keep(one)
+        elif best is not None and one[1] < best and self._late < _IN_A_ROW and self._is_whole(gap):
+            self._late += 1
+        else:
+            self._alone = one
+
+    def _keep(self, one: tuple[int, int]) -> None:
+        soonest = self._soonest
+        while soonest and soonest[-1][1] <= one[1]:
+            soonest.pop()
+        soonest.append(one)
+        while one[0] - soonest[0][0] > _WINDOW_NS:
+            soonest.popleft()
+
+    def _is_whole(self, gap_ns: int) -> bool:
+        """Return whether a time between two stamps is one or more periods."""
+        period = max(median(self._gaps), 1) if self._gaps else 1
+        periods = round(gap_ns / period)
+        return periods > 0 and abs(gap_ns - periods * period) <= min(period / 4, _JITTER_NS)
+
+
+def _are_apart(one: tuple[int, int], later: tuple[int, int]) -> bool:
+    """Return whether two stamps arrived about as far apart as they were made: not at once, after a delay."""
+    arrived_ns = later[0] - one[0]
+    return 2 * arrived_ns >= arrived_ns + later[1] - one[1]
 
 
 class RobotClock:
@@ -80,12 +119,16 @@ class RobotClock:
         self.lead_ns = 0
         """Lead of messages: see above."""
         self.reports, self.states = Stamps(), Stamps()
+        self.has_reports = False
+        """True if reports have arrived."""
         self.steps = 0
         """Number of times that a clock was set."""
+        self.is_unsure = False
+        """True if the node's clock was set, and it is not known whether the robot's was."""
         self._node_ns = self._robot_ns = 0
         """Lead of both clocks over the steady clock; 0: not known."""
-        self._since_ns: int | None = None
-        """Time at which the node's clock was set, if it is not known whether the robot's was, by the steady clock."""
+        self._since_ns = 0
+        """Time at which it became unsure, by the steady clock."""
 
     @property
     def offset_ns(self) -> int | None:
@@ -106,19 +149,22 @@ class RobotClock:
     @property
     def is_doubted(self) -> bool:
         """Return whether a clock was, or may have been, set, and the robot's time is not known yet."""
-        return self._since_ns is not None or self.reports.alone is not None
+        return self.is_unsure or (self.has_reports and self.reports.is_alone)
 
     @property
     def _source(self) -> Stamps:
-        return self.states if self.reports.ahead_ns is None else self.reports
+        return self.reports if self.has_reports else self.states
 
     def read(self, node_ns: int, steady_ns: int) -> int:
         """The robot's time, ns, from the node's clock and the steady one."""
-        ahead_ns = node_ns - steady_ns
-        if self._source.ahead_ns is not None and abs(ahead_ns - self._node_ns) > STEP_NS:
-            self._since_ns = steady_ns
-        self._node_ns = ahead_ns
-        if self._since_ns is None:
+        ahead = node_ns - steady_ns
+        if self._node_ns and abs(ahead - self._node_ns) > STEP_NS:
+            self.reports.forget()
+            self.states.forget()
+            self.is_unsure, self._since_ns = True, steady_ns
+            self.steps += 1
+        self._node_ns = ahead
+        if not self.is_unsure:
             self._robot_ns = self._estimated()
         return self.at(steady_ns)
 
@@ -126,26 +172,29 @@ class RobotClock:
         """The robot's time, ns, at a time of the steady clock."""
         return steady_ns + self._robot_ns
 
-    def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> int | None:
+    def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> Step | None:
         """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock.
 
         Returns:
-            By how much the robot's stamps were set, ns, where it is seen now that a clock was set (0: the node's).
+            By how much the clock was set, where that is seen now.
 
         """
-        if not self._node_ns or (self._since_ns is not None and arrived_ns <= self._since_ns):
+        if not self._node_ns or (self.is_unsure and arrived_ns <= self._since_ns):
             return None
         source, before_ns, was_ns = self._source, self._source.ahead_ns, self._robot_ns
-        if not stamps.take(stamp_ns, arrived_ns) or stamps is not self._source:
+        self.has_reports |= stamps is self.reports
+        stamps.take(stamp_ns, arrived_ns)
+        if (ahead_ns := self._source.ahead_ns) is None:
             return None
-        is_set, self._since_ns, self._robot_ns = self._since_ns is not None, None, self._estimated()
+        self.is_unsure = False
+        self._robot_ns = self._estimated()
         read_ns = self._robot_ns - was_ns
-        set_by_ns = source.ahead_ns - before_ns if source is self.reports else read_ns
-        least_ns = self.lead_ns if stamps.was_late else STEP_NS
-        if not is_set and abs(read_ns) <= least_ns and abs(set_by_ns) <= max(self.lead_ns, STEP_NS):
+        is_same = self._source is source and before_ns is not None
+        step = Step(read_ns, ahead_ns - before_ns if is_same and self.has_reports else read_ns)
+        if max(map(abs, step)) <= STEP_NS:
             return None
         self.steps += before_ns is not None
-        return set_by_ns
+        return step
 
     def measured_ns(self, stamp_ns: int) -> int:
         """When a joint state with a stamp was measured, by this clock: drivers may have a clock of their own."""
@@ -170,4 +219,4 @@ class RobotClock:
         if ahead is None:
             return self._node_ns
         estimated = max(self._node_ns, ahead)
-        return min(estimated, ahead + self.lead_ns) if self._source is self.reports else estimated
+        return min(estimated, ahead + self.lead_ns) if self.has_reports else estimated

@@ -24,8 +24,6 @@ class RejectionReason(str, Enum):
     NO_JOINT_STATE = "no_joint_state"
     STATE_TOO_OLD = "state_too_old"
     CLOCK_JUMPED_BACK = "clock_jumped_back"
-    CLOCK_SET = "clock_set"
-    """The robot's or the node's clock was set, in motion or before a waiting sequence was begun."""
     CONTRADICTORY_STATE = "contradictory_state"
     """A joint state is impossible after the one before it, or two publishers contradict each other."""
     JOINT_MISSING = "joint_missing"
