@@ -108,7 +108,9 @@ def controller(participant: Participant, swing: Swing) -> Role:
     counts, faults, gaps = Counter(received=0, missed=0, unfit=0), Counter(), SequenceGaps()
 
     def on_trajectory(message: JointTrajectory, info: Mapping[str, object]) -> None:
-        findings = check(planned_trajectory(message), expected(now_ns=received_ns(info)))
+        # Not when it was received: this client may wait for a processor, too.
+        sent_ns = info.get("source_timestamp") or received_ns(info)
+        findings = check(planned_trajectory(message), expected(now_ns=sent_ns))
         counts.update(received=1, missed=gaps.missed_before(info), unfit=bool(findings))
         faults.update(f"joint_trajectory: {finding}" for finding in findings)
 

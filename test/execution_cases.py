@@ -13,8 +13,8 @@ from traj_integrator_ros.governor.plan_rows import motion_between, rows_of
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
 
-HELD = [name for name, row in MAPS.items() if not row.uniform_dt_only]
-"""Maps of actions over steps that may differ."""
+HELD = [name for name, row in MAPS.items() if not row.uniform_dt_only and name != "acceleration_semi_implicit_euler"]
+"""Maps of the node, of actions over steps that may differ."""
 BANDWIDTH = 2.5
 """Hz."""
 
