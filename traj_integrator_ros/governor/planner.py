@@ -15,6 +15,7 @@ from ..requests.plan import GOALS, Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .executable import ExecutableTrajectory
 from .published import PublishedMotion
+from .reference import stops_of
 from .search import Search
 from .sent import NotYet, Present
 from .trajectories import TrajectoryMaker
@@ -87,8 +88,8 @@ class Planner:
     def execute(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
         """The trajectory of a plan, or None if it has to wait; then it replaces another waiting plan.
 
-        A chunk that has to be slowed waits until another one is: in a stream that comes faster than chunks are slowed,
-        none would ever be executed otherwise.
+        A chunk like another one that is being slowed waits for that: in a stream that comes faster than chunks are
+        slowed, none would ever be executed otherwise.
 
         Args:
             plan: as it was sent.
@@ -176,6 +177,11 @@ class Planner:
         self, sought: Sought, now_ns: int, clock: Callable[[], int] | None = None
     ) -> ExecutableTrajectory | None:
         self._published.guard.require_following()
+        if self._comes_after(sought.plan):
+            before, self._next = self._next, sought
+            if before is not None:
+                self._refuse(_superseded(), before.plan)
+            return None
         try:
             made = self._made(sought, now_ns)
             if made is not None and clock is not None:
@@ -184,11 +190,6 @@ class Planner:
                     made = self._made(sought, later_ns, _MAKING * (later_ns - now_ns) * NANOSECOND_S)
         except NotYet:
             made = None
-        if made is None and sought.search is None and self._comes_after(sought.plan):
-            before, self._next = self._next, sought
-            if before is not None:
-                self._refuse(_superseded(), before.plan)
-            return None
         self.refuse(_superseded())
         self.tell_refused()
         if made is None:
@@ -196,12 +197,12 @@ class Planner:
         return made
 
     def _comes_after(self, plan: Plan) -> bool:
-        """Return whether a plan that has to be searched for waits until another one like it is found; goals do not."""
+        """Return whether a plan waits until the motion to another one like it is found; goals and stops do not."""
         if self._first is None or not self._first.is_going_on:
             return False
         first = self._first.plan
-        alike = first.is_complete == plan.is_complete and not first.untimed
-        return alike and GOALS not in (first.topic, plan.topic)
+        alike = first.is_complete == plan.is_complete and not first.untimed and len(plan.steps) > len(first.steps) / 2
+        return alike and GOALS not in (first.topic, plan.topic) and not stops_of(plan).all()
 
     def _made(self, sought: Sought, now_ns: int, making: float = 0.0) -> ExecutableTrajectory | None:
         """The trajectory of a plan, which may take `making` s; None: the motion to it is being searched for.
@@ -222,7 +223,7 @@ class Planner:
                 begun = self._begun(plan, present, now_ns, _MAKING * search.took_s)
             search = begun or search
         if not search.is_done():
-            if search is not sought.search and not self._comes_after(plan):
+            if search is not sought.search:
                 sought.search = search
                 self._searched.add(sought)
                 search.tell(self._wake)
