@@ -77,11 +77,6 @@ class NodeCounts:
         return max(self.batches - self.published, 0)
 
     @property
-    def requests_rejected(self) -> int:
-        """Rejected sequences and calls: all that was rejected but joint states that came after newer ones."""
-        return self.rejected - self.by_reason.get("clock_jumped_back", 0)
-
-    @property
     def refused(self) -> int:
         """Sequences that the node received and did not answer at all."""
         return self.sequences - self.published - self.batches_alone

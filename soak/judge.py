@@ -55,19 +55,21 @@ def _books(record: Record) -> list[str]:
     node, answered = record.counts, planner["answered"] + planner["missed"]
     at_once = node.refused + node.batches_alone + optimizer["refused"]
     # accepted first, but refused after waiting: a newer one came, or they were too late
-    later = node.requests_rejected - at_once
+    later = node.rejected - at_once
     trajectories = controller["received"] + controller["missed"] - node.brakes + node.batches_alone + later
     found = []
     if lost := planner["sent"] - answered - node.refused:
         found.append(f"{lost} sequences lost: neither answered nor counted as rejected")
     if planner["unknown"]:
         found.append(f"{planner['unknown']} trajectory batches that answer no sequence of ours, or one twice")
-    if trajectories != answered:
+    # Joint states that come after newer ones are rejected for this reason, and so are sequences after them.
+    of_states = node.by_reason.get("clock_jumped_back", 0)
+    if not trajectories - of_states <= answered <= trajectories:
         found.append(f"{trajectories} joint trajectories for {answered} answered sequences")
     counts = (
         ("sequences that the node counted", planner["sent"], node.sequences),
         ("trajectory batches published", node.published + node.batches_alone, answered),
-        ("sequences and calls refused, by reason", max(at_once, node.requests_rejected), node.requests_rejected),
+        ("sequences and calls refused, by reason", max(at_once, node.rejected), node.rejected),
         ("gradient calls that the node counted", optimizer["called"], node.service_calls),
         ("gradient calls answered or refused", optimizer["called"], optimizer["answered"] + optimizer["refused"]),
     )

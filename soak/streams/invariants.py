@@ -127,8 +127,9 @@ class _Judge:
         # A spline through rows misses the motion by dt^2 / 8 times the difference of their second derivatives, and its
         # own is at most 3 times the motion's; besides, a difference that fades may grow.
         allowed = asked.acceleration * form.dt**2 / 2 + _FADING_RAD
-        peaks = np.max([np.stack(answer.chunk.peaks) for answer in run.answers], axis=0)
-        allowed = allowed + np.where((peaks > np.stack(run.assumed)).any(axis=0), _BESIDE_RAD, 0.0)
+        if run.assumed is not None:
+            peaks = np.max([np.stack(answer.chunk.peaks) for answer in run.answers], axis=0)
+            allowed = allowed + np.where((peaks > np.stack(run.assumed)).any(axis=0), _BESIDE_RAD, 0.0)
         if begin < end:
             self._below("follows", np.abs(self.position[begin:end] - meant[begin - first :]), allowed, begin)
         if scene.forward is not None and scene.complete:
