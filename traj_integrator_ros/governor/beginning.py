@@ -35,10 +35,8 @@ _SAYS_ITSELF_S = 0.5
 """A plan whose first row comes later than this states its own approach speed; the rows of a chunk are nearer."""
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
-
 _OF_PACE = 1.5
 """Factor on the pace of a plan: its first step may be the fastest one."""
-
 _ANEW = "; a policy that went on while the robot was slowed or stopped begins anew from where it is (~/committed)"
 """What a sender does whose plan is elsewhere."""
 
