@@ -119,7 +119,7 @@ def extension(name: str, folder: str, *more: str) -> Extension:
     return Extension(
         f"{PACKAGE}.{name}",
         sorted(file for pattern in sources for file in glob(pattern)),
-        include_dirs=[f"{NATIVE}/include", f"{NATIVE}/src", f"{NATIVE}/src/shared"],
+        include_dirs=[f"{NATIVE}/src", f"{NATIVE}/src/shared"],
         depends=sorted(str(path) for end in ("h", "inc") for path in Path(PACKAGE).glob(f"**/src/**/*.{end}")),
         define_macros=[("Py_LIMITED_API", LIMITED_API[1])],
         extra_compile_args=COMPILE_ARGS,
@@ -184,8 +184,7 @@ setup(
     packages=find_packages(include=[PACKAGE, f"{PACKAGE}.*"]),
     package_data={
         PACKAGE: ["py.typed"],
-        # The C++ sources; the headers are for C++ planners, too.
-        f"{PACKAGE}.kernels.native": ["CMakeLists.txt", "src/*", "src/*/*", "libtorch/*", "include/*/*"],
+        f"{PACKAGE}.kernels.native": ["src/*", "src/*/*"],
         **{f"{PACKAGE}.{name}": ["src/*"] for name in ("execution", "kernels.retime")},
     },
     # The kernels and the engine need torch and numpy. rclpy and messages come with ROS 2 (package.xml).

@@ -6,14 +6,11 @@ processes that tests start inherit them.
 
 from __future__ import annotations
 
-import fcntl
-import functools
 import gc
 import importlib.util
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,10 +42,9 @@ def _prepare_environment() -> None:
 
 
 _prepare_environment()
-_turns: list[int] = []  # file descriptors, in a worker
 _with_nodes: set[Path] = set()
-_NICE = 19
-"""Priority of tests that compute: the lowest, which .ci/run gives what it sets up beside them, so that both go on."""
+_NICE = 5
+"""Priority of tests that compute: nodes get three times as much of a core, and a busy machine still lets both go on."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,11 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all is imported
     if config.option.workers > 1:
         share_preloaded_python()
-        gate, room = tempfile.NamedTemporaryFile(), tempfile.NamedTemporaryFile()
-        config.add_cleanup(gate.close), config.add_cleanup(room.close)
-        files = [gate.name, room.name]
-        begin = functools.partial(_begin_worker, files)
-        config.pluginmanager.register(ForkedWorkers(config.option.workers, _queue_of, begin))
+        config.pluginmanager.register(ForkedWorkers(config.option.workers, _queue_of, isolate))
+        config.pluginmanager.register(_Priorities())
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import Phase, settings
@@ -84,12 +77,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _begin_worker(turns: list[str]) -> None:
-    """Give a worker a ROS domain of its own, and its turns."""
-    isolate()
-    _turns.extend(os.open(file, os.O_RDWR) for file in turns)
-
-
 def pytest_unconfigure() -> None:
     """Removes the shared memory of the processes that tests have killed."""
     remove_abandoned_segments()
@@ -99,7 +86,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Queues for tests that compute, for tests of real nodes, and for tests that run alone; long files come first.
 
     Half of the workers begin with nodes, which wait for much of their time; the others compute then. Only the
-    tests that are marked alone wait for the end, not their files.
+    tests that are marked alone wait for the end, not their files; a worker of a normal priority runs them.
     """
     marks: dict[Path, set[str]] = {}
     for item in items:
@@ -108,30 +95,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (_queue_of(item), "slow" not in marks[item.path]))
 
 
+class _Priorities:
+    """A plugin of workers that run beside each other: one that has come to tests that compute gives way to nodes."""
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Lower the priority of this process, which cannot be raised again."""
+        if _queue_of(item) == 0:
+            os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+
+
 def _queue_of(item: pytest.Item) -> int:
     return 2 if item.get_closest_marker("alone") else int(item.path in _with_nodes)
-
-
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)  # around pytest-timeout, which must not count the waiting
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Lets a test marked alone wait until no other worker runs one, and the others until it is over.
-
-    A worker that has come to tests that only compute has a lower priority than nodes, and the same as all that compute:
-    otherwise those that come from the nodes would hold up the long files of the others to the end.
-    """
-    if not _turns:
-        yield
-        return
-    if _queue_of(item) == 0:
-        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
-    gate, room = _turns
-    fcntl.flock(gate, fcntl.LOCK_EX)  # a waiting process holds the gate, so that others cannot overtake it repeatedly
-    fcntl.flock(room, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
-    fcntl.flock(gate, fcntl.LOCK_UN)
-    try:
-        yield
-    finally:
-        fcntl.flock(room, fcntl.LOCK_UN)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,9 +1,9 @@
 """Several workers for one run: the process that has collected the tests forks them, with all that it has imported.
 
-A worker takes one file after the other, in the order of the collection, from three queues: every other one begins with
-the second, and all end with the third. A file with tests of two queues is in both, each time with its own. The reports
-go to the first process, for which they are as if it had run the tests itself. Where a worker dies, the test that it ran
-has failed, and another goes on.
+A worker takes one file after the other, in the order of the collection, from two queues: every other one begins with
+the second. When they have ended, one worker runs the third queue alone. A file with tests of two queues is in both,
+each time with its own. The reports go to the first process, for which they are as if it had run the tests itself. Where
+a worker dies, the test that it ran has failed, and another goes on.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _NODE = SimpleNamespace(gateway=SimpleNamespace(id="worker"))
 @dataclass
 class _Worker:
     pid: int
+    queues: tuple[int, ...]
+    """The queues of files that it takes, one after the other."""
     file: int = -1
     item: int = 0
     """Index, in its file, of the test that the worker runs."""
@@ -74,11 +76,12 @@ class ForkedWorkers:
             os.close(filled)
             self._queues.append(waiting)
         try:
-            for _ in range(min(self.count, len(self._files))):
-                self._fork(session)
-            while self._workers:
-                for reports in wait(list(self._workers)):
-                    self._receive(session, reports)
+            for number in range(min(self.count, len(self._files))):
+                self._fork(session, (number % 2, 1 - number % 2))
+            self._receive_all(session)
+            if not self._is_over[0]:
+                self._fork(session, (2,))
+                self._receive_all(session)
         finally:
             self._is_over[0] = 1  # after an interrupt
             for worker in self._workers.values():
@@ -87,15 +90,20 @@ class ForkedWorkers:
             raise session.Failed(session.shouldfail)
         return True
 
-    def _fork(self, session: pytest.Session, file: int = -1, item: int = 0) -> None:
+    def _receive_all(self, session: pytest.Session) -> None:
+        while self._workers:
+            for reports in wait(list(self._workers)):
+                self._receive(session, reports)
+
+    def _fork(self, session: pytest.Session, queues: tuple[int, ...], file: int = -1, item: int = 0) -> None:
         reports, sent = Pipe(duplex=False)
         number = next(self._numbers)
         sys.stdout.flush(), sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
-            self._work(session, sent, number, file, item)
+            self._work(session, sent, number, queues, file, item)
         sent.close()
-        self._workers[reports] = _Worker(pid)
+        self._workers[reports] = _Worker(pid, queues)
 
     def _receive(self, session: pytest.Session, reports: Connection) -> None:
         hook, worker = session.config.hook, self._workers[reports]
@@ -116,7 +124,7 @@ class ForkedWorkers:
                 item = self._files[worker.file][worker.item]
                 text = f"the process that ran it ended with exit code {os.waitstatus_to_exitcode(status)}"
                 self._tell(session, pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call"))
-                self._fork(session, worker.file, worker.item + 1)
+                self._fork(session, worker.queues, worker.file, worker.item + 1)
             elif status and not self._is_over[0]:
                 raise RuntimeError(f"a worker ended with exit code {os.waitstatus_to_exitcode(status)}")
 
@@ -127,13 +135,15 @@ class ForkedWorkers:
         if session.shouldfail:
             self._is_over[0] = 1
 
-    def _work(self, session: pytest.Session, sent: Connection, number: int, file: int, first: int) -> NoReturn:
+    def _work(
+        self, session: pytest.Session, sent: Connection, number: int, queues: tuple[int, ...], file: int, first: int
+    ) -> NoReturn:
         """Be a worker."""
         code = 1
         try:
             self._become_a_worker(session, sent, number)
             self.prepare()
-            for index in itertools.chain([file] * (file >= 0), self._untaken(number % 2)):
+            for index in itertools.chain([file] * (file >= 0), self._untaken(queues)):
                 items = self._files[index]
                 for item in range(first, len(items)):
                     if self._is_over[0]:
@@ -155,8 +165,8 @@ class ForkedWorkers:
             sys.stdout.flush(), sys.stderr.flush()
             os._exit(code)
 
-    def _untaken(self, begins_with: int) -> Iterator[int]:
-        for queue in (begins_with, 1 - begins_with, 2):
+    def _untaken(self, queues: tuple[int, ...]) -> Iterator[int]:
+        for queue in queues:
             while index := os.read(self._queues[queue], _INDEX_BYTES):
                 yield int.from_bytes(index, "little")
 

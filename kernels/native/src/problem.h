@@ -16,7 +16,7 @@
 #include <immintrin.h>
 #endif
 
-#include "traj_integrator/control_map.h"
+#include "control_map.h"
 
 namespace traj_integrator {
 
