@@ -94,7 +94,7 @@ def check_modules(machine: str, wheel: Path) -> None:
 def check_in_a_bare_environment(version: str, *archives: Path) -> None:
     """Run the README's example in an environment with only the requirements that pip itself chooses."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    example = re.search(r"^## In Python, without ROS\n+```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)[1]
+    example = re.search(r"^## I have an optimizer\n.*?^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)[1]
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"

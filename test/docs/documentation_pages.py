@@ -63,11 +63,16 @@ class Block:
         return missing
 
 
+def name_of(page: Path) -> str:
+    """A page's path in the repository: there are two READMEs."""
+    return page.relative_to(ROOT).as_posix()
+
+
 def blocks(page: Path) -> list[Block]:
     """All fenced blocks of a page; expected output, and Python that continues a block, are joined to the block."""
     found: list[Block] = []
     for number, (mark, language, text) in enumerate(_BLOCK.findall(page.read_text(encoding="utf-8")), 1):
-        block = Block(page.name, number, mark, language, text)
+        block = Block(name_of(page), number, mark, language, text)
         if mark == "printed":
             found[-1].printed += text
         elif block.is_continued:

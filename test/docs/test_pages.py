@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from documentation_pages import NODE, OFFLINE, PAGES, ROBOT, ROOT, Block, blocks, prose
+from documentation_pages import NODE, OFFLINE, PAGES, ROBOT, ROOT, Block, blocks, name_of, prose
 from preloaded_python import preloaded_python
 
 from traj_integrator_ros.limits.parameter_files import dotted
@@ -28,7 +28,7 @@ COMMAND = re.compile(r"^(?:    |\$ )(?:ros2|python3?|make|cmake|colcon|pip|fastd
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a page has up to 15 programs, each of which may load torch on a busy machine
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     executed = [block for block in blocks(page) if block.needs is not None]
     missing = next((module for module in MODULES if importlib.util.find_spec(module) is None), None)
@@ -41,7 +41,7 @@ def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: p
         if block.needs == ROBOT:
             request.getfixturevalue("robot")
         output = run(block, folder)
-        assert block.missing_from(output) == [], f"{page.name}, block {block.number} printed:\n{output}"
+        assert block.missing_from(output) == [], f"{name_of(page)}, block {block.number} printed:\n{output}"
     if len(runnable) < len(executed):
         pytest.skip(f"{missing} cannot be imported; {len(runnable)} of {len(executed)} blocks ran")
 
@@ -60,7 +60,7 @@ def run(block: Block, folder: Path, python: str = "") -> str:
     return result.stdout
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_command_is_in_a_block_that_says_how_it_is_tested(page: Path) -> None:
     for block in blocks(page):
         told = block.needs is not None or re.fullmatch(r"not executed: .{10,}", block.mark)
@@ -115,7 +115,7 @@ def test_the_controllers_on_the_page_fit_robot_and_action() -> None:
     assert manager[name]["type"] == "FollowJointTrajectory" and manager[name]["joints"] == robot["joint_names"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^):]+)\)", prose(page))
     for link in links:
@@ -130,7 +130,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_every_page_is_linked_and_every_figure_shown() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in readme] == []
-    figures = [path for path in (ROOT / "docs" / "figures").iterdir() if path.suffix in (".png", ".svg")]
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert "(docs/README.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in PAGES if page.name != "README.md" and f"({page.name})" not in index] == []
+    figures = [path for path in (ROOT / "docs" / "figures").iterdir() if path.suffix in (".gif", ".png", ".svg")]
     assert [figure.name for figure in figures if f"figures/{figure.name}" not in text] == []

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 import tarfile
@@ -232,18 +233,26 @@ class Workspace:
         lines = listed.read_text(encoding="utf-8").splitlines(keepends=True)
         left_out = [line for line in lines if re.match(r' +"(msg|srv)/(?!StartState)', line)]
         listed.write_text("".join(line for line in lines if line not in left_out), encoding="utf-8")
-        self.build(*readme_command("colcon build")[2:])
+        activated = [*readme_command("python3 -m venv"), "&& python3 -c 'import sys; print(sys.prefix)'"]
+        printed = output_of(["bash", "-c", " ".join(activated)], cwd=folder, **self._environment)
+        assert printed == f"{folder / 'venv'}\n"
+        self._environment["PATH"] = f"{folder / 'venv' / 'bin'}:{self._environment['PATH']}"
+        # What the system and pip have on a robot's machine lies in the environment of the tests here.
+        (site_packages,) = folder.glob("venv/lib/python*/site-packages")
+        add = f"import site; site.addsitedir({site.getsitepackages()[0]!r})\n"
+        (site_packages / "system.pth").write_text(add, encoding="utf-8")
+        self.build(*readme_command("python3 -m colcon build")[4:])
 
     def build(self, *options: str) -> None:
         """`colcon build` with the colcon that set-up has installed beside the environment."""
-        command = [sys.executable, "-m", "colcon", "build", *options]
+        command = ["python3", "-m", "colcon", "build", *options]
         python_path = f"{COLCON}:{self._environment.get('PYTHONPATH', '')}".rstrip(":")
         output_of(command, cwd=self.folder, **{**self._environment, "PYTHONPATH": python_path})
 
-    def python(self, *arguments: object, sourced: tuple[str, ...]) -> str:
-        """Output of Python after sourcing these installation folders."""
-        script = "".join(f"source {folder}/setup.bash && " for folder in sourced) + 'cd / && exec python3 "$@"'
-        return output_of(["bash", "-c", script, "bash", *arguments], cwd=self.folder, **self._environment)
+    def run(self, *command: object, sourced: tuple[str, ...]) -> str:
+        """Output of a command after sourcing these installation folders."""
+        script = "".join(f"source {folder}/setup.bash && " for folder in sourced) + 'cd / && exec "$@"'
+        return output_of(["bash", "-c", script, "bash", *command], cwd=self.folder, **self._environment)
 
 
 @pytest.fixture(scope="module")
@@ -263,11 +272,13 @@ def test_colcon(workspace: Workspace, kind: str) -> None:
         bases = ("--build-base", "build_links", "--install-base", "install_links")
         workspace.build("--symlink-install", "--base-paths", "src", *bases)
     modules = ("traj_integrator_ros.kernels", "traj_integrator_interfaces.msg")
-    kernels, messages = workspace.python("-c", FIND, *modules, sourced=sourced).split()
+    kernels, messages = workspace.run("python3", "-c", FIND, *modules, sourced=sourced).split()
     sources = {"copied": "install", "symlinked": "build_links"}[kind]
     assert kernels.startswith(str(workspace.folder / sources)), kernels
     assert messages.startswith(str(workspace.folder / "install" / "traj_integrator_interfaces"))
     prefix = workspace.folder / sourced[-1] / PACKAGE
     assert_ament_package(prefix)
     assert {path.name for path in (prefix / "lib" / PACKAGE).iterdir()} == EXECUTABLES
-    assert "usage" in workspace.python(prefix / "lib" / PACKAGE / "demo", "--help", sourced=sourced)
+    demo = prefix / "lib" / PACKAGE / "demo"
+    assert demo.read_text().startswith(f"#!{workspace.folder / 'venv' / 'bin'}/python"), "needs no activation"
+    assert "usage" in workspace.run(demo, "--help", sourced=sourced)

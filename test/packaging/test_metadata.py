@@ -29,6 +29,8 @@ WITHOUT_KEY = {"triton", "lerobot", *FROM_PIP}
 PYTEST_PLUGINS = {"python3-pytest-timeout"}
 PACKAGE = "traj_integrator_ros"
 PACKAGES = {PACKAGE, "traj_integrator_interfaces", "benchmarks", "kit", "rig", "soak"}
+LINKS = re.compile(r"(!?)\[([^\]]*)\]\(([^)]*)\)")
+"""Links and images of a page: an exclamation mark or nothing, the text, the path."""
 # The tests of the packaging run these tools only if they are installed.
 BUILD_TOOLS = {"setuptools", "catkin_pkg", "packaging", "colcon"}
 
@@ -121,15 +123,17 @@ def test_no_link_of_the_index_page_is_broken(packaging_files: Path, repository: 
     given = f'<url type="repository">{repository}.git</url>' * bool(repository)
     manifest.write_text(manifest.read_text().replace("<license ", f"{given}<license ", 1))
     metadata = metadata_of(packaging_files)
-    version = metadata["Version"]
-    page = metadata.get_payload()
-    links = re.findall(r"(!?)\[([^\]]*)\]\(([^)]*)\)", page)
+    version, page = metadata["Version"], metadata.get_payload()
+    readme = (packaging_files / "README.md").read_text(encoding="utf-8")
+    links = LINKS.findall(page)
     assert [link for _, _, link in links if "://" not in link] == []
     assert metadata.get_all("Project-URL") == ([f"Repository, {repository}.git"] if repository else None)
-    own = [(image, link) for image, _, link in links if repository and link.startswith(repository)]
-    assert ("", f"{repository}/blob/v{version}/docs/node.md#topics-and-services") in own or not repository
-    assert ("!", f"{repository}/raw/v{version}/docs/figures/first_sight.png") in own or not repository
-    assert re.search(r"\| \[?node\b.* \| reference", page)  # the text of the link
+    own = [(image, told, path) for image, told, path in LINKS.findall(readme) if "://" not in path]
+    assert {image for image, _, _ in own} == {"!", ""}
+    kinds = {"!": "raw", "": "blob"}
+    absolute = [f"{image}[{told}]({repository}/{kinds[image]}/v{version}/{path})" for image, told, path in own]
+    assert [link for link in absolute if link not in page] == [] or not repository
+    assert [told for _, told, _ in own if told not in page] == []
 
 
 def test_the_kernels_need_torch_and_numpy_and_the_rest_is_an_extra(packaging_files: Path) -> None:
