@@ -154,6 +154,27 @@ def test_another_thread_may_sample_while_plans_are_executed() -> None:
     assert len(jumps) > 10 and max(jumps) < 0.5, "it saw motions of this stream only"
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_motion_waits_for_a_loop_that_is_held_up_whoever_goes_on_first(seed: int) -> None:
+    loop, random = Loop(), np.random.default_rng(seed)
+    executor, goal = loop.executor, np.array([0.9, -0.5])
+    loop.run(0.05)
+    executor.execute(Positions(0, [2.0], goal[None], end="goal"), loop.now_ns)
+    for _ in range(8):
+        loop.run(random.uniform(0.01, 0.2))
+        loop.commands.append(np.stack(executor.sample(loop.now_ns)))  # nobody has looked at it when the machine stands
+        loop.now_ns += round(random.uniform(0.02, 0.3) * SECOND)
+        for _ in range(random.integers(3)):
+            executor.tick(loop.now_ns)
+            executor.joint_state(*loop.commands[-1][:2], loop.now_ns)
+            loop.now_ns += round(random.uniform(0.0, 0.02) * SECOND)
+    loop.run(0.05)
+    executor.execute(Positions(0, [1.0], goal[None], end="goal"), loop.now_ns)
+    loop.run(3.0)
+    loop.assert_smooth()
+    np.testing.assert_allclose(loop.commands[-1][0], goal, atol=1e-9)
+
+
 def test_reports_of_a_controller_serve_as_well_as_samples() -> None:
     executor, now_ns = Executor(NodeParameters.of(NAMES, **USUAL)), 1000 * SECOND
     executor.joint_state(np.zeros(2), np.zeros(2), now_ns)

@@ -179,20 +179,19 @@ class Executor:
         return self._sampled.at(time_ns)
 
     def _follow_samples(self, now_ns: int) -> None:
-        """Report the samples, as a controller does, and how long they were late."""
-        self._sampled.wait(now_ns)
-        if (late_ns := self._sampled.look()) > 0:
-            self.published.present.wait(late_ns)
-            if self.published.is_moving(now_ns):
-                self.warn(
-                    Rejected(
-                        RejectionReason.CONTROLLER_UNAVAILABLE,
-                        f"sample: {late_ns * NANOSECOND_S:.3f} s late; the motion goes on from the last sample",
-                    )
-                )
-        report, sampled = self.published.present.report, self._sampled.newest
-        if sampled is not None and (report is None or sampled[0] > report.stamp_ns):
-            self.report(ControllerReport(sampled[0], sampled[1].known), min(sampled[0], now_ns))
+        """Report the newest sample, as a controller does, and for how long motions have waited before and after it."""
+        sample, until_ns, since_ns = self._sampled.look(now_ns)
+        if until_ns + since_ns > 0 and self.published.is_moving(now_ns):
+            late_s = (until_ns + since_ns) * NANOSECOND_S
+            told = f"sample: {late_s:.3f} s late; the motion goes on from the last sample"
+            self.warn(Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, told))
+        present = self.published.present
+        if until_ns > 0:
+            present.wait(until_ns)
+        if sample is not None and (present.report is None or sample.time_ns > present.report.stamp_ns):
+            self.report(ControllerReport(sample.time_ns, sample.state.known), min(sample.time_ns, now_ns))
+        if since_ns > 0:
+            present.wait(since_ns)
 
     def _begun(self, made: ExecutableTrajectory | None, now_ns: int) -> ExecutableTrajectory | None:
         """Record a motion as commanded from its start on."""
