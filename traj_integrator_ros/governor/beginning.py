@@ -1,4 +1,4 @@
-"""Where a motion begins: at the controller's command then, or where it is brought if nobody knows. Knows no ROS."""
+"""Where a motion begins: at the controller's command, or at the measured state if that is unknown. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from .reference import PlannedMotion
 from .sent import NotYet, Present, passed_since
 
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
-"""Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
+"""Largest velocity, acceleration and four times the largest jerk of a quintic from rest to rest over 1 rad in 1 s."""
 _BRIDGED_AGAIN = 8
-"""Number of times that the duration is computed from the joint's place at its end: it converges."""
+"""Number of iterations for the bridge: its duration depends on where the joint is at its end. They converge."""
 _FURTHEST_RAD = 0.5
-"""Longest way that the robot is assumed to go on if something else moves it, rad or m."""
+"""Largest distance, rad or m, by which a robot that something else moves is assumed to go on."""
 _LONGEST_OUTLOOK_S = 0.5
-"""Longest time over which a measured velocity is used to bound how far the robot may have moved."""
+"""Longest time, s, over which a measured velocity is extrapolated to bound how far the robot may have moved."""
 _LATEST_S = 1.0
-"""A plan without a stamp was made within this time: the robot may have been at its beginning."""
+"""A plan without a stamp is assumed to be younger than this, s: the robot may have been at its beginning since."""
 _SAYS_ITSELF_S = 0.5
-"""A plan whose first row comes later than this states its own approach speed; the rows of a chunk are nearer."""
+"""A plan whose first row is later than this, s, gives its own speed of approach; the rows of chunks are earlier."""
 _AT_START_RAD = 0.01
-"""Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
+"""Distance, rad or m, up to which the first row of a path counts as the robot's own position: MoveIt's default."""
 _OF_PACE = 1.5
-"""Factor on the pace of a plan: its first step may be the fastest one."""
+"""Factor on the mean speed of a plan, since its first step may be the fastest one."""
 _ANEW = "; a policy that went on while the robot was slowed or stopped begins anew from where it is (~/committed)"
-"""What a sender does whose plan is elsewhere."""
+"""What the sender of a plan that begins elsewhere has to do: a part of the refusal."""
 
 
 class Beginning:
-    """Finds the controller's command from now on, given bounds for stops; and whether a plan may begin there."""
+    """Finds the controller's command from now on, and decides whether a plan may begin there."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Beginning:
         self._bounds, self._allowance = bounds, allowance
 
     def of(self, plan: Plan, now_ns: int) -> Present:
-        """The controller's command from now on; if nobody knows it, the measured state a little later.
+        """Return the controller's command from now on; where it is unknown, the measured state a little later.
 
         Raises:
             Rejected: no_joint_state, state_too_old, clock_jumped_back, contradictory_state, controller_unavailable or
@@ -85,23 +85,23 @@ class Beginning:
         known_ns = self._published.motion_clock.at(now_ns) + whole_ns(bridge_s)
         if not velocity.any():
             motion = resting(position, MOMENT_S)
-        else:  # something else moves the robot: it is assumed to go on until the controller is there, and to stop
+        else:  # Something else moves the robot. It is assumed to go on until the controller is there, and then to stop.
             further = velocity * bridge_s
             self._require_near(velocity, further)
             motion = fastest_stop(State(position + further, velocity), self._bounds)
         return Present(PlannedMotion(known_ns, motion), False, known_ns)
 
     def to_stop(self, now_ns: int) -> Present | None:
-        """The motion to stop, also if it is another node's; None: no motion is known."""
+        """Return the motion that a stop has to end, even that of another program; None if no motion is known."""
         present = self._published.present
         if present.is_silent(now_ns) and (own := present.own(now_ns)):
-            return own  # silence is a reason to stop, never a reason to go on
+            return own  # A silent controller is a reason to stop, and never a reason to go on.
         try:
             return present.at(now_ns, waits=False)
         except Rejected:
             if (report := present.report) is None or present.is_silent(now_ns):
                 return None
-            # The motion is assumed to go on like that until the stop is taken up.
+            # The motion is assumed to go on at its velocity until the stop begins.
             at = self._published.motion_clock.at
             lasts = (at(now_ns) - at(report.stamp_ns)) * NANOSECOND_S + self._parameters.publish_lead_time + MOMENT_S
             position, velocity, acceleration = report.reference
@@ -109,7 +109,7 @@ class Beginning:
             return Present(PlannedMotion(at(report.stamp_ns), motion), False, at(now_ns))
 
     def without_first_row(self, path: Plan, now_ns: int) -> Plan:
-        """A path without its first row if the robot is, or is commanded to be, there: most planners begin with that."""
+        """Return a path without its first row if the robot is, or is commanded to be, there: most planners send it."""
         known = [] if (measured := self._measured(now_ns)) is None else [measured.position]
         with suppress(Rejected, NotYet):
             if (present := self._published.present.at(now_ns)) is not None:
@@ -121,7 +121,7 @@ class Beginning:
         return replace(path, actions=path.actions[1:])
 
     def mismatch(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> str:
-        """The difference, in words, between a plan's beginning and where the robot is, or may be then; empty: none."""
+        """Describe how far a plan begins from where the robot is, or may be by then; empty if it is near enough."""
         tolerance, measured = self._parameters.limits_start_deviation, self._measured(now_ns)
         if tolerance <= 0:
             return ""
@@ -136,7 +136,7 @@ class Beginning:
         beyond = self._apart(measured, position) - reach
         then = commanded_to_each(self._published.present.commanded, measured.stamps_ns)
         now = self._published.present.commanded(measured.stamp_ns)
-        # a joint without a recent measurement is assumed to follow its command
+        # A joint without a recent measurement is assumed to follow its command.
         if then is not None and now is not None:
             moved = measured._replace(position=measured.position + np.nan_to_num(now.position - then.position))
             beyond = np.minimum(beyond, self._apart(moved, position))
@@ -150,12 +150,12 @@ class Beginning:
         )
 
     def _leap(self, plan: Plan, present: Present, join_ns: int, now_ns: int, measured: MeasuredState | None) -> str:
-        """Tell in words of a joint whose first position is further from the robot than the plan's own pace leads.
+        """Describe a joint whose first position is further from the robot than the plan's own speed explains.
 
-        The robot may be anywhere between its measured position, its command since the origin, and where that still
-        leads: a stream that is slowed is behind its plans, and a plan may come late.
+        The robot may be anywhere between its measured position, the commands since the plan's origin, and the end of
+        the motion in execution: a stream that is slowed is behind its plans, and a plan may arrive late.
         """
-        is_goal = plan.is_complete and len(plan.steps) == 1  # one row is a place, not a path
+        is_goal = plan.is_complete and len(plan.steps) == 1  # A single row is a position, and has no speed.
         if not (plan.is_positions or plan.spline) or not len(plan.steps) or plan.steps[0] > _SAYS_ITSELF_S or is_goal:
             return ""
         first, pace = plan.actions[0], _OF_PACE * plan.pace
@@ -164,7 +164,7 @@ class Beginning:
         def beyond(places: np.ndarray) -> np.ndarray:
             return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
 
-        if (beyond(present.planned.state_at(join_ns).position[None]) <= 0).all():  # then no other place matters
+        if (beyond(present.planned.state_at(join_ns).position[None]) <= 0).all():  # Then no other position matters.
             return ""
         executed = present.planned.rest_from(join_ns)
         places = np.vstack([executed.coefficients[:, 0], executed.end.position])
@@ -185,14 +185,14 @@ class Beginning:
         )
 
     def allow(self, candidate: Candidate, present: Present, join_ns: int, now_ns: int) -> None:
-        """Let a motion begin, unless the robot is away both from its command and from where its plan begins.
+        """Refuse a motion if the robot is away both from its command and from where the plan begins.
 
         Raises:
             Rejected: deviation.
 
         """
         at_ns, distance = self._published.motion_clock.at(now_ns), self._allowance.distance
-        # one that begins later begins at the measured state
+        # A motion that begins later begins at the measured state.
         if present.follows or present.known_from_ns > at_ns or not distance.all():
             return
         if (measured := self._measured(now_ns)) is None:
@@ -209,21 +209,21 @@ class Beginning:
             )
 
     def _measured(self, now_ns: int) -> MeasuredState | None:
-        """The measured state; joints that are away from their command, without a reason, are where that is."""
+        """Return the measured state; a joint that is away from its command for no known reason counts as there."""
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         return measured and measured._replace(position=measured.position - self._published.guard.offset)
 
     def _apart(self, measured: MeasuredState, place: np.ndarray) -> np.ndarray:
-        """Distance of the robot from a place, `[dof]`."""
+        """Return the distance of the robot from a position, rad, `[dof]`."""
         return np.abs(turned(measured.position, place, self._parameters.continuous) - place)
 
     def _require_states(self, now_ns: int) -> None:
-        """Refuse to go on where joint states were received, but are too old."""
+        """Refuse to begin if joint states were received before, but are too old now. Raises Rejected."""
         if self._joint_states.age_s(now_ns) is not None or self._joint_states.jumped_back:
             self._joint_states.latest(now_ns, self._parameters.state_timeout)
 
     def _require_rest(self, velocity: np.ndarray) -> None:
-        """Refuse to begin with a robot that moves: it may execute a motion that the node published before its restart.
+        """Refuse to begin while the robot moves: it may execute what the node published before its restart.
 
         Raises:
             Rejected: deviation.
@@ -240,7 +240,7 @@ class Beginning:
             )
 
     def _require_near(self, velocity: np.ndarray, further: np.ndarray) -> None:
-        """Refuse to meet a robot far from where it is: it may as well stop, or only come back to its command.
+        """Refuse to begin far ahead of a moving robot: it may stop before, or only be on its way back to its command.
 
         Raises:
             Rejected: deviation.
@@ -256,16 +256,17 @@ class Beginning:
             )
 
     def _bridge_time(self, position: np.ndarray, velocity: np.ndarray) -> float:
-        """Time in which the controller comes to where joints are then, s: enough for a quintic from where it may be.
+        """Return the time, s, in which the controller's quintic from its unknown command keeps the limits.
 
-        It begins with twice the acceleration, as if its last command were a cycle older, when the message is there.
+        The quintic may begin with twice its acceleration, since the controller takes its last command for one cycle
+        older than it is.
         """
         time, left_at = self._parameters.publish_bridge_time, self._published.present.left_at
         bounds, lead = self._bounds, self._parameters.publish_lead_time
         if left_at is None:
             return time
         gap = np.abs(position - left_at)
-        for _ in range(_BRIDGED_AGAIN):  # until then, moving joints go on
+        for _ in range(_BRIDGED_AGAIN):  # Until then, moving joints go on.
             distance = gap + np.abs(velocity) * time
             parts = zip(_QUINTIC_PEAKS, bounds.rates, (1, 2, 3), strict=True)
             needed = [float(((peak * distance / bound) ** (1 / order)).max()) for peak, bound, order in parts]

@@ -1,4 +1,4 @@
-"""Whether measured positions may be believed: as far as joints can have gone since the last ones. Knows no ROS."""
+"""Whether a measured position may be believed: whether the joint can have come there. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from ..execution.tolerances import NANOSECOND_S, SECOND_NS
 from ..requests.rejection import Rejected, RejectionReason
 
 _FASTER = 1.5
-"""Factor on the limit of velocity up to which a joint is believed to move."""
+"""Factor on the limit of velocity: a joint is believed to move as fast as that."""
 _ANY_SPEED = 1e9
 """Speed, rad/s, that stands for a missing limit."""
 _LEAST = 0.015
-"""Step, as a share of the joint's size, that is always believed: none that small brakes."""
+"""Step, as a share of the joint's range (at most 1 rad or m), that is always believed: so small a one never brakes."""
 _REMEMBERED_NS = SECOND_NS
-"""Time for which a state that was not believed is remembered, and after a contradiction nothing begins, ns."""
+"""Time, ns, for which a doubted state is remembered, and for which nothing begins after a contradiction."""
 _PERIOD = 0.02
-"""Weight of the newest time between two states in the usual one: states without stamps may arrive together."""
+"""Weight of the newest interval in the mean interval between states: states without stamps may arrive together."""
 
 
 class Believed:
-    """Tells of each state whether it is possible after the last one that was believed.
+    """Decides for each joint state whether it is possible after the last one that was believed.
 
-    A state that is not is counted, and not believed until a second one agrees with it: then the joint jumped. Where
-    others that agree with the last one come in between, two publishers contradict each other.
+    An impossible state is counted as doubted. If the next one agrees with it, the joint has jumped, and both are
+    believed. If the next one agrees with the states before instead, two publishers contradict each other.
     """
 
     def __init__(self, joint_names: Sequence[str]) -> None:
@@ -36,21 +36,21 @@ class Believed:
         self.forget()
 
     def configure(self, velocity: np.ndarray, size: np.ndarray) -> None:
-        """Take limits of velocity, rad/s, `[dof]`, and sizes of joints, rad or m, `[dof]`."""
+        """Take the limits of velocity, rad/s, `[dof]`, and the ranges of joints, at most 1 rad or m, `[dof]`."""
         self._speed, self._least = np.minimum(_FASTER * velocity, _ANY_SPEED), _LEAST * size
 
     def forget(self) -> None:
         """Forget all states: the next ones are believed."""
         dof = len(self._joint_names)
         self._position, self._other = np.full((2, dof), np.nan)
-        """The last believed positions, rad, and the last ones that were not; NaN: none."""
+        """The last positions that were believed, and the last that were doubted, rad, `[dof]`; NaN if there is none."""
         self._stamps_ns, self._other_ns = np.zeros((2, dof), np.int64)
         self._period_ns, self._came_back = np.zeros(dof), False
         self._doubted_ns = self._contradicted_ns = 0
         self._told = ""
 
     def take(self, joints: np.ndarray, position: np.ndarray, stamp_ns: int, now_ns: int) -> Rejected | None:
-        """Take the positions of some joints, rad; returns why they are not to be believed, if they are not.
+        """Take the positions of some joints; returns the reason if they are not believed, otherwise None.
 
         Args:
             joints: their indices.
@@ -80,7 +80,7 @@ class Believed:
         return None
 
     def require_agreement(self, now_ns: int, *, settled: bool = False) -> None:
-        """Refuse to begin on states that contradict each other; `settled`: also on those that jumped lately.
+        """Refuse to begin while joint states contradict each other or, with `settled`, within 1 s of a jump.
 
         Raises:
             Rejected: contradictory_state.
@@ -95,7 +95,7 @@ class Believed:
         return f"joint_states {what}: {self._told}, further apart than 1.5 times limits.velocity allows"
 
     def _is_far(self, joints: np.ndarray, position: np.ndarray, last: np.ndarray, gaps_ns: np.ndarray) -> np.ndarray:
-        """Flags of joints that cannot have come from other positions in a time, ns; unknown ones could."""
+        """Return which joints cannot have come here from `last` within `gaps_ns`; joints without a `last` can."""
         lasted_s = np.maximum(gaps_ns, self._period_ns[joints]) * NANOSECOND_S
         return np.abs(position - last[joints]) > np.maximum(self._speed[joints] * lasted_s, self._least[joints])
 

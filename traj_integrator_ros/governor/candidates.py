@@ -1,4 +1,4 @@
-"""Motions from the present command to a plan: read, stopped at the end, followed, slowed if necessary. No ROS."""
+"""Motions from the command to a plan: interpolated, stopped at the end, blended, slowed if necessary. No ROS."""
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ from .slow import slow
 from .stop import stopped_at_end
 
 Read = Callable[[Reading], Iterator[PlannedMotion]]
-"""Yields the planned motion of a chunk, or those of a complete plan, the best first."""
+"""Yields the interpolants of a plan: the one of a chunk, or those of a complete plan with the best one first."""
 Fault = Callable[[], str] | None
-"""Returns the fault of a candidate, in words; None: there is none."""
+"""Describes the fault of a candidate when it is called; None if the candidate has no fault."""
 _CONTRADICTORY = 2.0
-"""A complete plan that becomes longer by this factor is read in other ways, too: the rates of its points contradict
-their positions then.
+"""Ratio of slowed to planned duration beyond which other interpolants of a complete plan are tried, too: the velocities
+of its points then contradict their positions.
 """
 _MOST_SLOWED = 3
-"""Most readings of a complete plan that are slowed, one after the other, if none of them keeps the limits."""
-_MOST_APART, _OF_RANGE = 0.03, 0.03
-"""Distance, rad or m, and share of a joint's range, up to which a chunk beyond limits is followed as these allow."""
+"""Largest number of interpolants of a complete plan that are slowed in turn, if none keeps the limits by itself."""
+_MOST_APART = 0.03
+"""Largest distance, rad or m, at which a chunk that exceeds limits is followed within them instead of being slowed."""
+_OF_RANGE = 0.03
+"""The same distance as a share of the joint's range, for joints with a range below 1 rad or m."""
 _NO_JOIN = "motion: the plan cannot be joined from the present command within the limits"
 
 
 class Candidate(NamedTuple):
-    """A motion from the present command to a plan, and the rest of the planned motion."""
+    """A motion from the present command to a plan and along it, with the planned motion itself."""
 
     joined: Motion
     planned: PlannedMotion
@@ -48,46 +50,46 @@ class Candidate(NamedTuple):
 
     @staticmethod
     def alone(join_ns: int, motion: Motion) -> Candidate:
-        """A motion that is the plan itself."""
+        """Return the candidate whose motion is the plan itself, without a blend."""
         return Candidate(motion, PlannedMotion(join_ns, motion))
 
 
 class JoinPoint(NamedTuple):
-    """The state in which a plan is taken up, and its bounds."""
+    """The commanded state where a plan begins, and the bounds of the blend from there."""
 
     state: State
     """Commanded state at that time."""
     join_ns: int
     stopped: np.ndarray
-    """Joints that stop from there, bool `[dof]`."""
+    """Joints that stop as fast as they may instead of following rows, bool `[dof]`."""
     floating: np.ndarray
-    """Joints whose plan consists of velocities, and that do not stop, bool `[dof]`."""
+    """Joints that follow velocities without a position to catch up with, bool `[dof]`."""
     bounds: Bounds
-    """Bounds of the way to the plan."""
+    """Bounds of the blend to the plan."""
     limits: JointLimits
-    """Limits of the plan; those of positions contain the place where the robot is."""
+    """Limits of the plan; its position limits are widened to contain the robot's position."""
 
 
 class Ended(NamedTuple):
-    """The rest of a planned motion with what brings it to rest."""
+    """What remains of a planned motion, with the stop that follows it."""
 
     planned: PlannedMotion
     motion: Motion
     bounds: Bounds
-    """Bounds of the way to it."""
+    """Bounds of the blend to it."""
     limits: JointLimits
-    """Limits that it has to keep."""
+    """Limits that the motion has to keep."""
     delay: float = 0.0
-    """Time by which it was slowed, s."""
+    """Time by which slowing delays its end, s."""
 
 
 class Candidates:
-    """Finds the motions to plans.
+    """Finds the motions from the present command to plans.
 
     Args:
         parameters: the node's configuration.
-        limits: of the joints.
-        assumed: the limits, assumed where there are none.
+        limits: of the joints, as given.
+        assumed: the same limits, with assumed values where none is given.
 
     """
 
@@ -102,14 +104,14 @@ class Candidates:
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def first(self, read: Read, point: JoinPoint) -> tuple[Candidate | None, str]:
-        """The first candidate that keeps its limits, or does so once it is slowed; callable in any thread.
+        """Return the first candidate that keeps its limits, by itself or once it is slowed; callable in any thread.
 
         Args:
-            read: the plan.
-            point: where it is taken up.
+            read: yields the interpolants of the plan.
+            point: the commanded state where the plan begins.
 
         Returns:
-            The candidate, or None if there is none; and its fault, empty if it has none.
+            The candidate, or None if there is none, and its fault, which is empty if it has none.
 
         Raises:
             Rejected: non_finite_result or brake_impossible.
@@ -125,7 +127,7 @@ class Candidates:
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def at_once(self, read: Read, point: JoinPoint) -> tuple[Candidate | None, str]:
-        """The result of `first` without slowing the plan, which takes longer."""
+        """Return what `first` returns if nothing is slowed, since slowing takes longer."""
         finding, fallback = "", None
         for planned in read(self._reading):
             require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
@@ -136,10 +138,12 @@ class Candidates:
         return fallback, finding
 
     def _soonest(self, slowly: Iterator[PlannedMotion], point: JoinPoint) -> tuple[Candidate | None, str]:
-        """The slowed plan that ends soonest: the first one, unless it contradicts itself; None: why the first is not.
+        """Slow the interpolants of a plan; return the one that ends first, or why the first of them cannot be slowed.
 
-        From rest, a plan is followed as if it kept its limits, and slowed as a whole: joints stay on their common path.
-        A robot that moves cannot always begin so: then the plan is slowed by itself, and followed within limits.
+        The first interpolant that can be slowed is taken, unless slowing makes it longer than `_CONTRADICTORY` allows.
+
+        If the robot rests, blend and plan are slowed together, so that the joints stay on their common path. A robot
+        that moves cannot always begin so slowly: then the plan alone is slowed, and the blend keeps the limits itself.
         """
         soonest, reason = None, ""
         moves = bool((np.abs(point.state.known[1:]) > SAME[1:]).any())
@@ -159,9 +163,9 @@ class Candidates:
         return soonest, reason
 
     def _ended(self, planned: PlannedMotion, point: JoinPoint) -> Ended:
-        """A planned motion with its brake, and with the stops of joints that stop where they come to rest."""
+        """Return what remains of a planned motion, with its stop, and with the joints stopped that `point` names."""
         rest, limits, bounds = planned.remainder(point.join_ns), point.limits, point.bounds
-        if planned.keeps_limits:  # the interpolation of the plan's points violates nothing, nor does the way to it
+        if planned.keeps_limits:  # Neither the interpolation of its points nor the blend to it counts as a violation.
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
         raised = bounds.raised_to(rest.valid)
         if self._parameters.publish_end == END_STOP:
@@ -171,18 +175,18 @@ class Candidates:
         return Ended(planned, rest, raised, limits)
 
     def _followed_freely(self, planned: PlannedMotion, point: JoinPoint) -> Ended | None:
-        """The motion that follows a plan as if the plan kept its limits; None: it cannot."""
+        """Blend to a plan as if the plan kept its limits; None if there is no such blend."""
         rest = planned.remainder(point.join_ns).valid
         raised = replace(point.bounds, most=np.inf, deceleration=None).raised_to(rest)
         ended = self._ended(planned, point._replace(bounds=raised.containing(rest)))
         if (followed := self._followed(ended, point)) is None:
             return None
         motion = followed.motion._replace(plan_from=0.0)
-        # Later plans continue the slowed plan from here on, since the original plan is elsewhere.
+        # Later plans continue the slowed plan from here on: the original one is elsewhere by then.
         return ended._replace(planned=planned._replace(start_ns=point.join_ns, motion=motion), motion=motion)
 
     def _slowed(self, ended: Ended) -> Ended | str:
-        """The same motion, slowed where it exceeds limits; or the reason why none is found, in words."""
+        """Slow a motion where it exceeds limits; returns the reason if no slowed motion is found."""
         motion, valid = ended.motion, ended.motion.valid
         if motion.plan_from >= motion.duration:
             return ended
@@ -193,9 +197,9 @@ class Candidates:
         return ended._replace(motion=slowed, delay=slowed.duration - motion.duration)
 
     def _judged(self, ended: Ended, point: JoinPoint) -> tuple[Candidate | None, Fault]:
-        """The candidate, if its motion keeps its limits, or may exceed them; and its fault.
+        """Return the candidate for a motion, or None if it must not be executed, and its fault.
 
-        A chunk may exceed limits where they can be kept near it; a complete plan is to pass its points.
+        A chunk may exceed limits if a motion within the limits stays near it. A complete plan has to pass its points.
         """
         limits, planned = ended.limits, ended.planned
         warns, is_held = self._parameters.limits_action == ACTION_WARN, not ended.motion.with_accelerations
@@ -213,7 +217,7 @@ class Candidates:
         return _candidate(ended, followed, point.join_ns), fault
 
     def _followed(self, ended: Ended, point: JoinPoint) -> Followed | None:
-        """See `follow`: the motion from the present command to an ended planned motion."""
+        """Blend from the present command to a motion that ends at rest (see `follow`); None if there is no blend."""
         motion, bounds = ended.motion, ended.bounds
         if ended.planned.keeps_limits:
             bounds = bounds.containing(motion.valid)
@@ -227,17 +231,17 @@ class Candidates:
 
 
 def _candidate(ended: Ended, followed: Followed, join_ns: int) -> Candidate:
-    """The executed motion, and the planned one that later plans continue: as planned, moved to where it is followed."""
+    """Return the executed motion with the planned one that later plans continue, moved to where it is followed."""
     before, kept, begun_ns, shift = ended.planned.motion, ended.motion, join_ns, followed.shift
     into = (join_ns - ended.planned.start_ns) * NANOSECOND_S
-    if 0 < into < before.duration:  # a later plan may begin before this one was taken up
+    if 0 < into < before.duration:  # A later plan may begin, by its stamp, before this one does.
         kept, begun_ns = before.until(into).then(kept), join_ns - whole_ns(into)
     kept = kept.moved(shift) if np.count_nonzero(shift) else kept
     return Candidate(followed.motion, PlannedMotion(begun_ns, kept, said=ended.planned.said), ended.delay)
 
 
 def _with_stops(motion: Motion, state: State, chosen: np.ndarray, bounds: Bounds) -> Motion:
-    """The motion, except that some joints come to rest from a state as fast as they may."""
+    """Replace the motion of the chosen joints by their fastest stops from a state."""
     joints = np.flatnonzero(chosen).tolist()
     stopping = {joint: fastest_stop(state.of(joint), bounds.of(joint)) for joint in joints}
     return united(stopping, motion)

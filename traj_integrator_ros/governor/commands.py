@@ -1,4 +1,4 @@
-"""The controller's commands in time: plans, waiting plans, brakes and stops. Knows no ROS."""
+"""What is commanded when: plans, plans that wait, brakes and stops. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .supervision import Finding
 from .trajectories import TrajectoryMaker
 
 _RESTARTS_S = 0.16
-"""An arm stands while its controller restarts, which takes less: a brake then would be executed from its middle."""
+"""Time, s, within which a controller restarts: the arm stands, and would execute a brake from its middle."""
 
 
 class Commands:
@@ -28,9 +28,9 @@ class Commands:
         self._joint_states, self._published, self.planner = joint_states, published, planner
         self._trajectories: TrajectoryMaker | None = None
         self._revisions = 0
-        """Number of revisions of the present command that the comparison knows."""
+        """Revisions of the present command that the tracking monitor has seen (`PresentCommand.revisions`)."""
         self._kept: JointLimits | None = None
-        """Limits before a change, until it is known whether the motion in execution keeps the present ones."""
+        """The limits before a change, until the motion in execution has been compared with the new ones."""
 
     def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
         """Continue with other parameters; `tick` brings the motion in execution within their limits."""
@@ -40,7 +40,7 @@ class Commands:
         self.planner.reconfigure(parameters, trajectories)
 
     def tick(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
+        """Supervise the robot: return a trajectory to publish at once (a brake, or a plan that waited), or None.
 
         Called every few milliseconds, also while nothing arrives.
         """
@@ -56,7 +56,7 @@ class Commands:
         if guard.reason and not moving and not contradicts and guard.rests(now_ns, self._trajectories.allowance):
             if guard.back_to is None:
                 if published.present.report is None and guard.was_moved(self._trajectories.allowance):
-                    published.drop()  # whatever the controller holds: the next motion begins where the robot is
+                    published.drop()  # Whatever the controller holds, the next motion begins where the robot is.
                 guard.recover()
                 found = None
             elif not published.present.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
@@ -72,13 +72,13 @@ class Commands:
         if published.present.is_off(now_ns):
             self.planner.refuse(published.present.unavailable(now_ns))
         if published.present.is_silent(now_ns):
-            return None  # a motion now would be executed from its middle when the controller is back
+            return None  # The controller would execute a motion that is sent now from its middle, when it is back.
         return self.planner.go_on(now_ns)
 
     def _way_back(self, now_ns: int) -> ExecutableTrajectory | None:
-        """The one way back of the command after a brake; None: it stands.
+        """Return the motion by which the command goes back, once after a brake; None if it stands where it is.
 
-        Only where the controller reports: otherwise nobody knows whether it still holds the command.
+        It requires reports of the controller: without them, nobody knows whether it still holds the command.
         """
         guard, present = self._published.guard, self._published.present
         own = None if present.report is None or present.is_silent(now_ns) else present.own(now_ns)
@@ -96,7 +96,7 @@ class Commands:
         """
         guard = self._published.guard
         guard.held = hold
-        guard.back_to = None  # the caller who stops it wants it to stand
+        guard.back_to = None  # Whoever stops the robot wants it to stand: the command does not go back.
         self.planner.refuse(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
         if not self._published.is_moving(now_ns) and not self._published.present.may_move():
             return None
@@ -118,7 +118,7 @@ class Commands:
 
     @property
     def waits(self) -> bool:
-        """Return whether a plan, or other limits, have yet to be brought to the controller."""
+        """Return whether a plan, or a change of limits, still waits for its effect on the controller."""
         return self.planner.waits or self._kept is not None
 
     def deactivate(self) -> None:
@@ -127,7 +127,7 @@ class Commands:
         self.planner.tell_refused()
 
     def supervise(self, now_ns: int) -> None:
-        """Compare the latest joint state with the command of its time, where that is due."""
+        """Compare the latest joint state with the command at its time, if a comparison is due."""
         state = self._comparable(now_ns)
         clock, present, guard = self._published.clock, self._published.present, self._published.guard
         # While nobody knows where the controller is in its motion, a brake could begin away from the command.
@@ -146,7 +146,7 @@ class Commands:
         guard.measured(position, allowance, state.stamp_ns)
 
     def _comparable(self, now_ns: int) -> MeasuredState:
-        """The latest joint state whose command is known: for scaled motions, up to the last report."""
+        """Return the latest joint state whose command is known: in scaled motions, one before the last report."""
         latest, present = self._joint_states.latest(now_ns, 0.0), self._published.present
         if present.report is None or present.motion_clock.is_settled(now_ns):
             return latest
@@ -154,13 +154,13 @@ class Commands:
         return next(known, latest)
 
     def check_clock(self, now_ns: int) -> None:
-        """Forget states that were measured, and motions that were published, later than now."""
+        """Forget states and motions whose times are later than now: the clock has jumped back."""
         self._joint_states.check_clock(now_ns)
         if self._published.check_clock(now_ns):
             self._joint_states.drop_for_jump()
 
     def _why_brake(self, now_ns: int, moving: bool) -> Finding | None:
-        """The reason to brake the robot; None: there is none."""
+        """Return the reason to brake the robot; None if there is none."""
         try:
             self._joint_states.believed.require_agreement(now_ns)
         except Rejected as contradictory:
@@ -175,7 +175,7 @@ class Commands:
             quiet = present.quiet_s(now_ns)
             told = f"expected reports of the controller, got none for {quiet:.3f} s"
             return Finding(told, RejectionReason.CONTROLLER_UNAVAILABLE)
-        restart_s = _RESTARTS_S + present.period_s  # until a report says that it is over
+        restart_s = _RESTARTS_S + present.period_s  # Until a report shows that the motion is over.
         if present.report and present.is_overdue(now_ns) and (not moving or present.quiet_s(now_ns) < restart_s):
             return None
         return self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
@@ -191,7 +191,7 @@ class Commands:
         return stop
 
     def _within_limits(self, now_ns: int) -> ExecutableTrajectory | None:
-        """The motion in execution, brought within changed limits; None: it keeps them, or the change waits."""
+        """Return the motion in execution within changed limits; None if it keeps them, or if the change waits."""
         try:
             within = self._trajectories.kept(now_ns, self._kept)
         except NotYet:

@@ -1,4 +1,4 @@
-"""The motion in execution at the times of a chunk that is being planned, and its fixed rows. Knows no ROS."""
+"""The motion in execution at the times of a chunk that is being planned (`~/committed`). Knows no ROS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .sent import SentMotion
 
 _TRANSPORT_PERCENT = 95
 _LONGEST_GAP_NS = 200_000_000
-"""Between two joint states further apart than this, ns, the robot's place is unknown."""
+"""Longest interval between two joint states, ns, over which measured positions are interpolated."""
 
 
 class CommittedFields(NamedTuple):
@@ -40,7 +40,7 @@ def committed_rows(
     joint_states: JointStates,
     now_ns: int,
 ) -> Committed:
-    """Find rows of the motion in execution by the clock.
+    """Return the rows of the motion in execution at the times of a chunk.
 
     Raises:
         Rejected: not_finite, invalid_dt, size_out_of_range or future_sequence; where nothing is known about the
@@ -79,7 +79,7 @@ def committed_rows(
 
 
 def transport_s(present: PresentCommand) -> float:
-    """The 95th percentile of the time from the controller to the node, s; 0 where it does not report."""
+    """Return the 95th percentile of the time from the controller to the node, s; 0 if it does not report."""
     return float(np.percentile(present.transport, _TRANSPORT_PERCENT)) if present.transport else 0.0
 
 
@@ -92,7 +92,7 @@ def _fill_ahead(
     joint_states: JointStates,
     now_ns: int,
 ) -> bool:
-    """Fill in commands from now on, and where nothing else is known; returns whether a motion is in execution."""
+    """Fill in the commands from now on, and earlier rows that are unknown; returns whether a motion is in execution."""
     now = present.at(now_ns, waits=False)
     if now is None:
         state = joint_states.latest(now_ns, parameters.state_timeout)
@@ -107,7 +107,7 @@ def _fill_ahead(
 
 
 def commanded_at(sent: Iterable[SentMotion], times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
-    """Commanded positions and velocities `[N, dof]` at times `[N]`; NaN where they are not known."""
+    """Return commanded positions and velocities `[N, dof]` at times `[N]`, ns; NaN where they are unknown."""
     position, velocity = np.full((2, len(times_ns), dof), np.nan)
     executed: list[SentMotion] = []
     for one in sent:
@@ -126,7 +126,7 @@ def commanded_at(sent: Iterable[SentMotion], times_ns: np.ndarray, dof: int) -> 
 def measured_at(
     states: Sequence[MeasuredState], times_ns: np.ndarray, dof: int, turning: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Measured positions and velocities `[N, dof]` at times `[N]`, linear between states of a joint; NaN elsewhere.
+    """Return measured positions and velocities `[N, dof]` at times `[N]`, interpolated linearly; NaN where unknown.
 
     Positions of `turning` joints, bool `[dof]`, take the short way between two joint states.
     """

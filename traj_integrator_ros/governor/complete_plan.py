@@ -19,34 +19,38 @@ from ..requests.plan import Plan
 from . import smoothing
 
 _NO_LIMIT = 1e9
-"""Stands for a missing limit, where an infinite one would make differences of infinities."""
+"""Value of a missing limit: infinite ones would make differences of infinities."""
 _SHORTEST_STEP_S = 1e-3
-"""Cycle of a controller, s: positions closer together in time say nothing about a velocity."""
+"""Cycle of a controller, s: positions that are closer in time say nothing about a velocity."""
 _LONGEST_STEP_S = 60.0
-"""A way that takes longer within limits, s, belongs to no such robot."""
+"""Longest time, s, of a move within the limits; a longer one shows that the limits are not those of the robot."""
 _STOPPING = 0.99
-"""Share of the shortest time of a way to rest, so that a plan of just that time is not later by rounding."""
+"""Factor on the shortest time to a goal, so that a plan of exactly that time does not end later by rounding."""
 _REACHING = 3.0, 12.0, 240.0
-"""Velocity, acceleration and jerk counted for a quintic over a way of 1 in 1 s, which takes 1.9, 5.8 and 60: the
-plan to which the robot comes moves, too, within the same limits.
+"""Velocity, acceleration and jerk that a quintic over 1 rad in 1 s may have here. It has 1.9, 5.8 and 60 at most; the
+rest is left for the plan, which moves within the same limits.
 """
 _BESIDE_RAD = 0.02
-"""Distance, rad or m, that a robot may rest beside the begin of a dense plan: of recorded motions, it is some mrad."""
+"""Largest distance, rad or m, of a resting robot from the beginning of a dense plan; of recordings, it is some mrad."""
 _STOPS = 0.25, 0.5, 0.8, 1.0
-"""Shares of the bounds of a stop before a goal, tried in this order: the gentlest first."""
+"""Shares of the bounds that a stop before a goal uses; they are tried in this order, the gentlest first."""
 _SWUNG = 2.0, 2.2
-"""Ratio that the controller's polynomial reaches to an acceleration (a jerk) that jumps up to twice within a step."""
-_SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
-"""Swing of its velocity beyond that of such a motion, as a multiple of acceleration and step; and its most, as a share
-of a limit, for steps of any length.
+"""Largest ratio of the acceleration (and jerk) of the controller's polynomial to those of a motion whose acceleration
+(and jerk) jumps up to twice within a step.
 """
-_OF_SLACK, _MOST_OFF = 10.0, 0.01
-"""Multiple of the slack of limits, and largest share, by which a velocity at a point may exceed its limit. Time
-parameterizations keep limits at the points of a grid, and between these up to about that much.
+_SWUNG_VELOCITY = 0.13
+"""Largest excess of the polynomial's velocity over that of such a motion, divided by acceleration and step."""
+_OF_VELOCITY = 0.1
+"""Largest excess of the polynomial's velocity as a share of the limit, for steps of any length."""
+_OF_SLACK = 10.0
+"""Excess of a velocity at a point over its limit that is allowed, as a multiple of the tolerance of limits: time
+parameterizations keep limits at the points of a grid, and between these to about that much.
 """
+_MOST_OFF = 0.01
+"""Largest excess of a velocity at a point over its limit, as a share of the limit."""
 _AT_POINT = 1.3
-"""Factor on a limit of acceleration: the spline of a time parameterization through its grid reaches 3 - sqrt(3) times
-the limit where the acceleration jumps from one limit to the other.
+"""Factor on a limit of acceleration at points. Where the acceleration of a time parameterization jumps from one limit
+to the other, the spline through its grid reaches 3 - sqrt(3) times the limit.
 """
 
 
@@ -55,21 +59,24 @@ def motions_of(
 ) -> Iterator[tuple[Motion, bool]]:
     """Yield the motions of a complete plan, the best first, and whether each keeps the limits at its points.
 
-    Positions alone become a C2 spline from the state of the robot to rest; between points with velocities there are
-    cubics, and with accelerations quintics, as a controller makes them, and splines between those without. For limits
-    that these exceed there are also motions with accelerations in place of cubics, which cannot keep a jerk, and the
-    spline, through fewer points where positions are noisy; where the plan may end later (`slows`), at steps that limits
-    ask for, and at those that follow from the distances. A robot at rest beside the begin comes to the plan on the way.
+    The first motion interpolates the points as the controller does: a C2 spline from the state of the robot to rest if
+    they have positions alone, cubics between points with velocities, and quintics between points with accelerations.
+    Points without velocities between others are connected by splines.
 
-    A motion whose points are those of a motion within the limits keeps them, as far as the controller's interpolation
-    exceeds them where accelerations, or jerks, jump twice within a step.
+    More motions follow in case that one exceeds limits: quintics in place of cubics, which cannot keep a limit of jerk;
+    then the spline through the positions, with fewer points where these are noisy. If the plan may end later (`slows`),
+    the spline also comes at step lengths that the limits allow, and at step lengths in proportion to the distances. A
+    robot that rests beside the beginning of the plan approaches the plan during its first points.
+
+    A motion counts as keeping the limits if a motion within the limits can pass its points. The controller's
+    interpolation may then exceed them where accelerations, or jerks, jump twice within a step.
 
     Args:
         plan: with at least one step, and with all values finite.
         before: state of the robot when the plan begins.
-        limits: of the joints.
-        assumed: the same, assumed where there are none.
-        slows: whether it may end later.
+        limits: of the joints, as given.
+        assumed: the same limits, with assumed values where none is given.
+        slows: whether the motion may end later than the plan.
 
     """
     before = before.known
@@ -84,7 +91,7 @@ def motions_of(
             yield motion, kept
         if given is None and limits.jerk is not None and long_enough:
             smooth = _between(plan.steps, position, velocity, _smooth(motion, before.acceleration))
-            outward = np.array([[-1.0], [1.0]])  # it must swing no further than the sender may expect
+            outward = np.array([[-1.0], [1.0]])  # The spline must swing no further than the sender may expect.
             if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= ROUNDING).all():
                 yield smooth, False
     if (reached := _from_beside(plan.steps, position, before, assumed)) is not None:
@@ -109,10 +116,10 @@ def motions_of(
 
 
 def _not_beyond(motion: Motion, before: State, assumed: Bounds) -> Motion:
-    """The motion to a goal, in which no moving joint passes it, or goes back first, if it can stop before it.
+    """Change the motion to a goal so that no moving joint that can stop before the goal passes it or goes back first.
 
-    Such a joint stops, as gently as it can before its goal, and meanwhile moves by the rest of its way: both only go
-    forward, and so does their sum.
+    The motion of such a joint becomes the sum of its gentlest stop before the goal and of a quintic over the rest of
+    the distance. Both only go forward, and so does their sum.
     """
     goal, begin = motion.end.position, before.position
     least, most = extremes(motion)[:, 0]
@@ -132,7 +139,7 @@ def _not_beyond(motion: Motion, before: State, assumed: Bounds) -> Motion:
 
 
 def _with_way(stop: Motion, way: float, lasts: float) -> Motion:
-    """A stop of one joint, and a way by a quintic in a time, s, at once."""
+    """Return the sum of a stop of one joint and of a quintic over a distance, rad, that takes `lasts` s."""
     rows = np.array([[0.0], [way]])
     smooth = motion_of_points(Points(np.array([0, round(lasts * SECOND_NS)]), rows, 0 * rows, 0 * rows))
     rest = lasts - stop.duration
@@ -144,10 +151,10 @@ def _with_way(stop: Motion, way: float, lasts: float) -> Motion:
 
 
 def _rates(plan: Plan, position: np.ndarray, before: State) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Velocities and perhaps accelerations at all points `[N + 1, dof]`, or None: no point on the way has any.
+    """Return velocities and perhaps accelerations at all points `[N + 1, dof]`; None if no point gives a velocity.
 
-    Where only some have them, the others have those of a spline. As in a controller, accelerations count for a piece
-    both of whose ends have them.
+    Points that give none get those of a spline. As in the controller, accelerations count in segments that have them
+    at both ends.
     """
     if plan.velocities is None:
         return None
@@ -185,10 +192,10 @@ def _keeps(steps: np.ndarray, position: np.ndarray, before: State, limits: Joint
 
 
 def _from_beside(steps: np.ndarray, position: np.ndarray, before: State, assumed: Bounds) -> np.ndarray | None:
-    """Positions of a dense plan to which a robot at rest beside its begin comes within limits, `[N + 1, dof]`.
+    """Return positions `[N + 1, dof]` by which a robot that rests beside the beginning approaches a dense plan.
 
-    The distance between robot and begin fades over the first points; the others stay. None: the robot moves, is further
-    away than `_BESIDE_RAD`, or can be at the first point in time.
+    The distance from the robot to the beginning decays over the first points, within limits; the other points stay.
+    Returns None if the robot moves, is further away than `_BESIDE_RAD`, or can reach the first point in time.
     """
     if len(steps) < 2 or before.velocity.any():
         return None
@@ -204,7 +211,7 @@ def _from_beside(steps: np.ndarray, position: np.ndarray, before: State, assumed
 
 
 def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:
-    """Steps `[N]`, s, none shorter than velocities allow, or for the last move also accelerations."""
+    """Lengthen steps `[N]`, s, to what limits of velocity and, in the last move, of acceleration require."""
     distance = np.abs(np.diff(position, axis=0))
     least = _even(position, assumed)
     last = int(np.flatnonzero(distance.any(axis=1)).max(initial=0))
@@ -213,12 +220,12 @@ def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.nd
 
 
 def _even(position: np.ndarray, assumed: Bounds) -> np.ndarray:
-    """Steps `[N]`, s, in which every move takes as long as its velocities allow it to."""
+    """Return steps `[N]`, s, in which every move is as fast as the limits of velocity allow."""
     return np.maximum((np.abs(np.diff(position, axis=0)) / assumed.velocity).max(axis=1), _SHORTEST_STEP_S)
 
 
 def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:
-    """Accelerations at the knots of cubics, rad/s^2, `[N + 1, dof]`: the smaller one of both sides, or 0 between."""
+    """Return accelerations at knots, rad/s^2, `[N + 1, dof]`: the smaller of both sides, or 0 if the signs differ."""
     after, jerk = 2 * motion.coefficients[:, 2], 6 * motion.coefficients[:, 3]
     left, right = (after + jerk * motion.steps[:, None])[:-1], after[1:]
     smaller = np.where(np.abs(left) < np.abs(right), left, right)
@@ -231,7 +238,7 @@ def _between(steps: np.ndarray, position: np.ndarray, velocity: np.ndarray, acce
 
 
 def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: np.ndarray) -> bool:
-    """Return whether the controller's polynomials are as near to limits as a motion's within them; see `_SWUNG`."""
+    """Return whether the controller's polynomials exceed the limits by no more than `_SWUNG` explains."""
     of_acceleration, of_jerk = _SWUNG
     swing = _SWUNG_VELOCITY * assumed.acceleration * motion.steps.max()
     swing = np.minimum(swing, _OF_VELOCITY * assumed.velocity)
@@ -252,10 +259,11 @@ def keeps_at_points(
 ) -> bool:
     """Return whether a motion within the limits passes the points of a plan at their times.
 
-    It does if no velocity exceeds its limit or changes up to any later point by more than limits of acceleration allow,
-    if distances between points are possible with their velocities, and if mean accelerations of neighbouring pieces (or
-    those given) and at both ends keep the limit of jerk. Velocities may be off by a little, and accelerations at points
-    by more, since a time parameterization keeps limits on a grid only.
+    It does if all of the following holds. No velocity exceeds its limit, or changes up to any later point by more than
+    the limits of acceleration allow. The distances between points are possible with the velocities at the points. The
+    mean accelerations of neighbouring segments (or the accelerations that are given), and those at both ends, keep the
+    limit of jerk. Velocities may exceed limits by a little, and accelerations at points by more, since a time
+    parameterization keeps limits on a grid only.
 
     Args:
         steps: time between the points, s, `[N]`.
@@ -300,31 +308,31 @@ def keeps_at_points(
         changes, over = np.diff(mean, axis=0), (h[1:] + h[:-1]) / 2
         ends = np.abs([mean[0] - begins, mean[-1]]), np.array([h[0], h[-1]]) / 2
     is_limited = of_jerk < _NO_LIMIT
-    room = limits.slack * np.where(is_limited, either, 0.0)  # equality is no violation
+    room = limits.slack * np.where(is_limited, either, 0.0)  # Equality is no violation.
     jumps = (np.abs(changes) > of_jerk * over + room).any(axis=0) | (ends[0] > of_jerk * ends[1] + room).any(axis=0)
     return not (is_limited & jumps).any()
 
 
 def _off_by(limits: JointLimits) -> float:
-    """Share of its limit by which a velocity at a point may exceed it."""
+    """Return the share of its limit by which a velocity at a point may exceed it."""
     return max(limits.slack, min(_OF_SLACK * limits.slack, _MOST_OFF))
 
 
 def _rising(v: np.ndarray, w: np.ndarray, speeding: np.ndarray, slowing: np.ndarray) -> np.ndarray:
-    """Limits, rad/s^2, `[N, dof]`, of steps in which a velocity rises: where it is negative, the joint slows down."""
+    """Return limits, rad/s^2, `[N, dof]`, of rising velocities: while a velocity is negative, the joint slows down."""
     either = np.maximum(speeding, slowing)
     return np.where(np.minimum(v, w) >= 0, speeding, np.where(np.maximum(v, w) <= 0, slowing, either))
 
 
 def _most_rise(velocity: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Excess of a velocity's rise over what each step allows, at most from a point to any later one, `[dof]`."""
+    """Return the largest excess, `[dof]`, of a rise of velocity, between any two points, over what the steps allow."""
     more = velocity.copy()
     more[1:] -= allowed.cumsum(axis=0)
     return (more - np.minimum.accumulate(more)).max(axis=0)
 
 
 def _longest(v: np.ndarray, w: np.ndarray, h: np.ndarray, fastest: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """The longest distance from one velocity to another in a time, within a velocity and an acceleration."""
+    """Return the longest distance from velocity v to w in the time h, within a velocity and an acceleration."""
     peak = np.minimum((v + w + most * h) / 2, fastest)
     changing = (2 * peak - v - w) / most
     return (2 * peak**2 - v**2 - w**2) / (2 * most) + peak * (h - changing)

@@ -1,4 +1,4 @@
-"""The controller's reports about itself, in the node's joint order, compared with a motion. Knows no ROS."""
+"""What the controller reports of its reference, in the node's joint order, compared with a motion. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -14,51 +14,58 @@ from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .reference import PlannedMotion
 
 _MATCH_S = 3e-3
-"""The reference is compared with own motions within this time, s: stamps are those of cycles, and blending shifts them.
+"""Time, s, by which a reported reference may be early or late in a motion: stamps are those of cycles, and a controller
+that blends shifts them.
 """
-_MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
-"""Deviation that blending adds to a motion; and largest speed of a motion that may be taken for a hold."""
-_STEPS, NEAR_NS = 4, 20_000_000
-"""Steps of a search for the time at which a motion was like that, and its span around the expected time."""
+_MATCH_RAD = 2e-5
+"""Largest difference of position, rad, that a controller's blending adds to a motion."""
+_MATCH_RAD_S = 7e-3
+"""Largest difference of velocity, rad/s, that a controller's blending adds to a motion."""
+_HOLDS_RAD_S = 2e-4
+"""Largest speed, rad/s, of a motion that may be taken for a hold."""
+_STEPS = 4
+"""Iterations of the search for the time at which a motion was as reported: near that time they converge fast."""
+NEAR_NS = 20_000_000
+"""Largest distance, ns, of that time from the expected one: controllers enter messages late."""
 _MOST_SCALING = 1e9
-"""Largest speed scaling that is taken; 1e306, a number, made times of motions infinite."""
+"""Largest speed scaling that is accepted: 1e306, which is finite, makes times of motions infinite."""
 _HELD_RAD = 2e-8
-"""Largest distance of a motion from a reference that stands: a restarted controller holds another one."""
+"""Largest distance, rad, of a motion at rest from a reference that is held: a restarted controller holds another."""
 
 
 class ControllerStatus(Enum):
     """The controller's activity, as far as the node knows."""
 
     UNKNOWN = "unknown"
-    """It does not report, and nothing has been published to it that it would execute."""
+    """The controller does not report, and no published motion can be in execution."""
     ASSUMED = "assumed"
-    """It does not report; joint states agree with the published motion."""
+    """The controller does not report; joint states agree with the published motion."""
     HOLDING = "holding"
-    """It reports a reference at rest."""
+    """The controller reports a reference at rest."""
     EXECUTING = "executing"
     LATE = "late"
-    """It still executes a motion that has been replaced: the new one has not arrived in time."""
+    """The controller still executes a motion that has been replaced: the new one has not arrived in time."""
     BLENDING = "blending"
-    """It executes the motion, up to 3 ms early or late, as after a replacement that blends."""
+    """The controller executes the motion up to 3 ms early or late, as one does that blends on replacement."""
     RESTARTED = "restarted"
-    """It has dropped the motion: restarted, aborted, or refused it."""
+    """The controller has dropped the motion, because it restarted, aborted or refused it."""
     OTHER = "other"
-    """It executes a motion that this node has not published."""
+    """The controller executes a motion that this node has not published."""
     FASTER = "faster"
-    """It executes motions faster than planned."""
+    """The controller executes motions faster than planned."""
     SILENT = "silent"
-    """It reported, and does not any more."""
+    """The controller has stopped reporting."""
 
 
 @dataclass(frozen=True)
 class ControllerReport:
-    """One message of the controller about itself, in the node's joint order, float64 `[dof]`."""
+    """One report of the controller, in the node's joint order, float64 `[dof]`."""
 
     stamp_ns: int
     reference: State
     speed_scaling: float = 1.0
     has_velocity: bool = True
-    """True if it says the velocity of its reference, of all joints: of the others it is 0."""
+    """True if the report gives the velocity of every joint; otherwise missing velocities are 0."""
 
 
 class ControllerReports:
@@ -68,7 +75,7 @@ class ControllerReports:
         self._joint_names = joint_names
         self._scales = False
         self.told: float | None = None
-        """Speed scaling that somebody else than the controller tells; None: nobody does."""
+        """Speed scaling from a topic of the driver; None if the controller's reports give it, or nobody does."""
 
     def report(
         self,
@@ -87,7 +94,7 @@ class ControllerReports:
             velocity: of the reference, rad/s. Empty counts as 0, and so does NaN, ros2_control's value when unset.
             acceleration: of the reference, rad/s^2; the same.
             stamp_ns: of the cycle.
-            speed_scaling: 0 counts as 1 until it has been another number: then the controller does not fill it in.
+            speed_scaling: the factor. 0 counts as 1 until another number comes: the controller may not fill it in.
 
         Raises:
             Rejected: joint_missing, duplicate_joint, joint_count or not_finite.
@@ -125,7 +132,7 @@ def check_speed_scaling(field: str, scaling: float) -> None:
 
 
 def matches(report: ControllerReport, planned: PlannedMotion) -> bool | None:
-    """Return whether a reference is a motion's exactly (True), within 3 ms (False), or not at all (None)."""
+    """Return True if a reference is the motion's exactly, False if within 3 ms, and None if it is another one's."""
     own = planned.state_at(report.stamp_ns)
     apart = np.abs(report.reference.position - own.position)
     speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
@@ -137,7 +144,7 @@ def matches(report: ControllerReport, planned: PlannedMotion) -> bool | None:
 
 
 def found_in(planned: PlannedMotion, report: ControllerReport, near_ns: int, within_ns: int = NEAR_NS) -> int | None:
-    """The time near another one at which a motion is as reported, by its velocity; None: there is none, or it rests."""
+    """Return the time near `near_ns` at which a motion is as reported; None if there is none, or the motion rests."""
     time_ns = near_ns
     for _ in range(_STEPS):
         own = planned.state_at(time_ns)
@@ -153,7 +160,7 @@ def found_in(planned: PlannedMotion, report: ControllerReport, near_ns: int, wit
 
 
 def _is_at_another_speed(report: ControllerReport, planned: PlannedMotion, own: State) -> bool:
-    """Return whether a reference only passes where a motion passes: its velocity is not the motion's within 3 ms."""
+    """Return whether a reference passes a position of the motion at a velocity that the motion has not within 3 ms."""
     if not report.has_velocity:
         return False
     least = _HOLDS_RAD_S if rests(report.reference) else _MATCH_RAD_S

@@ -14,7 +14,7 @@ from ..requests.rejection import Rejected, RejectionReason, require_finite
 from .reference import PlannedMotion
 
 _LONGEST_NS = (2**31 - 1) * SECOND_NS
-"""Limit of a Duration message, whose seconds are int32."""
+"""Longest time, ns, that a Duration message holds: its seconds are int32."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class ExecutableTrajectory:
     """The motion from the controller's present command on."""
     points: Points
     start_ns: int
-    """When the motion starts, ns of the motion's clock."""
+    """When the motion starts, ns, by the motion's clock."""
     stamp_ns: int
-    """The same by the robot's clock, the stamp of the message; 0: when it arrives, since the controller is scaled."""
+    """Stamp of the message: the start by the robot's clock; 0 if it starts on arrival, at a scaled controller."""
     due_ns: int
-    """When the plan is taken up: the controller must have received the message by then."""
+    """When the plan begins: the controller must have received the message by then."""
     planned: PlannedMotion
     """The plan that the motion leads to."""
     delay: float = 0.0
@@ -37,25 +37,25 @@ class ExecutableTrajectory:
     dropped: int = 0
     """Number of steps that were over at its start."""
     seam_offset: State | None = None
-    """Difference of the command from the plan when it is taken up; None if nothing was in execution."""
+    """Difference between command and plan when the plan begins; None if nothing was in execution."""
     origin_ns: int = 0
-    """When the plan's first step began according to its sender, ns; 0: unknown."""
+    """When the plan's first step began according to its sender, ns; 0 if unknown."""
     topic: str = ""
-    """Where its plan came; empty: it is a stop."""
+    """Topic on which its plan arrived; empty if it is a stop."""
     received_ns: int = 0
-    """When its plan came, ns."""
+    """When its plan arrived, ns."""
     made_ns: int = 0
-    """When it was made."""
+    """When the trajectory was made, ns."""
 
     def begun_at(self, start_ns: int, made_ns: int) -> ExecutableTrajectory:
-        """The same from a later time of the motion's clock on."""
+        """Return the same trajectory from a later time of the motion's clock on."""
         into = (start_ns - self.start_ns) * NANOSECOND_S
         motion = self.motion.from_time(into).without_slivers()
         return replace(self, motion=motion, points=points_of(motion), start_ns=start_ns, made_ns=made_ns)
 
 
 def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> tuple[float, int]:
-    """Time that a plan waits after the earliest start, s, and the number of its steps that are over then.
+    """Return how long a plan waits after the earliest start, s, and how many of its steps are over then.
 
     Args:
         plan: without an origin or steps, it begins at once.

@@ -1,4 +1,4 @@
-"""Diagnostics of executed motions: how they came, how they were taken up, how they ended."""
+"""Diagnostics of executed motions: how late they came, how well they fitted, how they ended."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class ExecutionReport(NamedTuple):
     seam_offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Largest difference in position, velocity and acceleration between a new plan and the previous motion."""
     lead_margin_least_s: float | None = None
-    """Least time that trajectories were published ahead of their start; None: none had a start in the future."""
+    """Shortest time, s, by which trajectories were published before their plan began; None if none was."""
     lead_margin_median_s: float | None = None
     dropped_steps: int = 0
     late: int = 0
-    """Number of trajectories that were published after their own start."""
+    """Number of trajectories that were published after their plan should have begun."""
     starved: int = 0
     """Number of trajectories that came when the previous one was already braking, or had been stopped by a brake."""
     brakes: int = 0
@@ -32,7 +32,7 @@ class ExecutionReport(NamedTuple):
     slowed: int = 0
     """Number of trajectories that were slowed to keep limits."""
     slowed_by_s: float = 0.0
-    """Largest delay of an end compared with its plan, since the previous report, s."""
+    """Largest delay of an end by slowing, s."""
 
 
 class Executed:
@@ -44,7 +44,7 @@ class Executed:
         self._seam, self._delay = np.zeros(3), 0.0
         self._margins: deque[float] = deque(maxlen=MOST_KEPT)
         self.counts: Counter[str] = Counter()
-        """By the fields of `ExecutionReport`."""
+        """Counts by the names of the fields of `ExecutionReport`."""
 
     def take(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Take note of a trajectory that has just been published."""
@@ -72,7 +72,7 @@ class Executed:
             self.counts["brakes"] += 1
 
     def drop(self) -> None:
-        """The last motion is executed no more."""
+        """Forget the last motion: it is not executed any more."""
         self._last, self._brake_counted = None, False
 
     def report(self) -> ExecutionReport:

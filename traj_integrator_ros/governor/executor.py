@@ -35,7 +35,7 @@ from .sampled import SampledCommand
 from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
-"""Called with violations that are let through (limits.action = warn)."""
+"""Called with violations that are executed nevertheless (limits.action = warn)."""
 
 
 class Executor:
@@ -49,11 +49,11 @@ class Executor:
         parameters: the node's configuration.
         engine: for its device; by default, that of the parameters.
         published: the last published motion; by default, there is none.
-        warn: see `Warn`; by default, nobody is told.
+        warn: see `Warn`; by default, violations are ignored.
         refuse: see `Refuse`; by default, `warn` is called.
-        threads: where motions to plans are sought; by default, in the caller's thread.
-        wake: called, in any thread, when one has been found for which nobody waits.
-        beside: does what takes long with large batches; by default, at once.
+        threads: search for the motions to plans; by default, the caller's thread does.
+        wake: called, in any thread, when such a search is over.
+        beside: runs what takes long with large batches; by default, at once.
 
     """
 
@@ -96,7 +96,7 @@ class Executor:
         stamp_ns: int = 0,
         names: Sequence[str] | None = None,
     ) -> None:
-        """Take a measured state; `warn` is called where it is not to be believed, see `Believed`.
+        """Take a measured state; `warn` is called if it is not believed (see `Believed`).
 
         Args:
             position: `[N]`.
@@ -132,12 +132,12 @@ class Executor:
     def execute(
         self, plan: Actions | Positions, now_ns: int, clock: Callable[[], int] | None = None
     ) -> ExecutableTrajectory | None:
-        """Execute a plan from where it can be taken up; None: it has to wait, and `tick` begins it.
+        """Execute a plan, from `publish.lead_time` on; returns None if it has to wait, and `tick` begins it.
 
         Args:
             plan: joints in the order of the parameters.
             now_ns: the time.
-            clock: reads it again: a motion that is already due when it has been made is made once more.
+            clock: returns the time again: a motion that is already due when it has been made is made once more.
 
         Raises:
             Rejected: with the reason; the motion in execution goes on.
@@ -159,16 +159,16 @@ class Executor:
         return self._begun(self.commands.tick(now_ns), now_ns)
 
     def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
-        """Stop as fast as limits allow; `hold`: until it is called without. None: nothing moves, or `tick` stops it."""
+        """Stop as fast as limits allow; with `hold`, until a call without. None: nothing moves, or `tick` stops it."""
         self._follow_samples(now_ns)
         return self._begun(self.commands.stop(now_ns, hold), now_ns)
 
     def sample(self, time_ns: int) -> State:
         """Return the position, velocity and acceleration to command at a time, from any thread.
 
-        Samples count as commanded: the next plan is joined from there, and a robot that is not sampled any more counts
-        as off. A motion waits for a sample that is late, by 8 ms and three times the usual time, and `warn` is called.
-        Before the first motion, the position measured last is held.
+        A sample counts as commanded: the next plan is blended in from there. A robot that is not sampled any more
+        counts as off. If a sample is late, by more than 8 ms and three times the usual interval, the motion waits for
+        it, and `warn` is called. Before the first motion, the position measured last is held.
 
         Raises:
             Rejected: no_joint_state, clock_jumped_back.
@@ -179,7 +179,7 @@ class Executor:
         return self._sampled.at(time_ns)
 
     def _follow_samples(self, now_ns: int) -> None:
-        """Report the newest sample, as a controller does, and for how long motions have waited before and after it."""
+        """Treat the newest sample as a controller's report, and delay motions by as much as they have waited."""
         sample, until_ns, since_ns = self._sampled.look(now_ns)
         if until_ns + since_ns > 0 and self.published.is_moving(now_ns):
             late_s = (until_ns + since_ns) * NANOSECOND_S
@@ -210,7 +210,7 @@ class Executor:
         return unclear or self.published.is_moving(now_ns) or self.commands.waits
 
     def take_speed_scaling(self, scaling: float, now_ns: int) -> None:
-        """Take the speed scaling from a driver, which has precedence over the controller's reports.
+        """Take the speed scaling from a driver's topic, which goes before the controller's reports.
 
         Raises:
             Rejected: not_finite.
@@ -222,7 +222,7 @@ class Executor:
             self.published.present.follow_scaling(scaling, now_ns)
 
     def take_stamp(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
-        """Take the stamp of a joint state or of a report, and when it arrived; see `RobotClock`."""
+        """Take the stamp of a joint state or report, and its arrival, ns; see `RobotClock`."""
         if (step := self.published.clock.take(stamps, stamp_ns, arrived_ns)) is not None:
             self.joint_states.set_clock(step.read_ns)
             self.published.set_clock(step, self.published.clock.at(arrived_ns))
@@ -240,7 +240,7 @@ class Executor:
     def trajectory(
         self, request: ActionRequest, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
     ) -> ExecutableTrajectory | None:
-        """Make the trajectory to publish, the first of a batch; the others are not integrated for it.
+        """Make the trajectory to publish, which is the first of a batch; the others are not integrated.
 
         Args:
             request: the checked sequence.
@@ -249,8 +249,8 @@ class Executor:
             clock: as in `execute`.
 
         Returns:
-            None if it has to wait, because the controller is on its way to the first point of the one before: `tick`
-            makes it.
+            The trajectory. None if the controller is still on its way to the first point of the previous one: `tick`
+            makes the trajectory then.
 
         Raises:
             Rejected: stale_sequence, future_sequence, limits_violated, start_mismatch, brake_impossible,
@@ -263,20 +263,20 @@ class Executor:
         return self.planner.execute(plan, now_ns, clock)
 
     def _plan_of(self, request: ActionRequest, stamp_ns: int, now_ns: int = 0) -> Plan:
-        """The trajectory of a batch that is published: its first."""
+        """Return the plan of the first trajectory of a batch, which is the one that is published."""
         origin_ns = self._by_robot(stamp_ns) if self.parameters.start_from == START_FROM_PREVIOUS else 0
         return plan_of_sequence(request, 0, self.parameters.dt, origin_ns, stamp_ns, now_ns)
 
     def _by_robot(self, stamp_ns: int) -> int:
-        """A time of the node's clock by the robot's; 0 means now."""
+        """Convert a time of the node's clock to the robot's; 0, which means now, stays."""
         return stamp_ns and stamp_ns + self.published.clock.applied_ns
 
     def publishable(self, request: ActionRequest, stamp_ns: int) -> Callable[[int], bool]:
-        """Say whether a trajectory could be published from a checked sequence; nothing is changed.
+        """Find out whether a trajectory could be published from a checked sequence, without changing anything.
 
         Returns:
-            Called with the node's clock until it returns True, since that may take long. It raises Rejected as
-            `trajectory`.
+            A function of the node's clock. Call it until it returns True, since that may take long. It raises Rejected
+            as `trajectory` does.
 
         """
         sought = Sought(self._plan_of(request, stamp_ns))
@@ -302,22 +302,22 @@ class Executor:
 
     @property
     def assumed(self) -> AssumedLimits:
-        """The limits of joins and brakes, and which of them nobody gave."""
+        """The limits of blends and brakes, and which of them are assumed."""
         return self._trajectories.assumed
 
     def plan(
         self, fields: PositionFields, now_ns: int, *, end: str | None = None, topic: str = "position_trajectory"
     ) -> Plan:
-        """Check positions and times, in any thread: milliseconds for thousands of points. Raises Rejected.
+        """Check positions and times, in any thread; thousands of points take milliseconds. Raises Rejected.
 
-        `end` as in `plan_of_positions`.
+        `end` has the meaning that it has in `plan_of_positions`.
         """
         by_robot = fields._replace(stamp_ns=self._by_robot(fields.stamp_ns))
         plan = plan_of_positions(by_robot, self.parameters, now_ns, end)
         return replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
 
     def follow(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
-        """Make the trajectory of a plan that `plan` has checked; None: it has to wait. Raises Rejected."""
+        """Make the trajectory of a plan that `plan` has checked; None if it has to wait. Raises Rejected."""
         self.commands.check_clock(now_ns)
         if plan.untimed:
             plan = self._trajectories.beginning.without_first_row(plan, now_ns)
@@ -333,5 +333,5 @@ class Executor:
         if state is None:
             measured = self.joint_states.latest(now_ns, self.parameters.state_timeout)
             state = measured.position, measured.velocity
-        # In the engine's type at once: the C++ loops read it in place.
+        # The engine's type at once, so that the C++ loops read it in place.
         return tuple(values[None].astype(np.float32) for values in state)

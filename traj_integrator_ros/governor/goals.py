@@ -1,4 +1,4 @@
-"""Action goals: plans whose execution is watched until the robot has reached their end, or missed it. Knows no ROS."""
+"""Action goals: plans that are watched until the robot has reached their end, or missed it. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from .executor import Executor
 from .measured import commanded_to_each
 
 _FEEDBACK_NS = SECOND_NS // 20
-"""Time between two feedbacks, ns: that of joint_trajectory_controller."""
+"""Period of feedback, ns: the same as joint_trajectory_controller's."""
 _LATE_S = 1.0
-"""Longest delay of a joint state, s."""
+"""Longest time, s, after the end of a goal's motion in which a joint state of that end arrives."""
 _MISSED_S = 2.0
-"""Time after the end of a goal's motion from which on it is told that the goal is not reached, s."""
+"""Time, s, after the end of a goal's motion at which the log says that the robot has not reached the goal."""
 
 
 @dataclass
 class _Goal:
-    """A goal that is not over."""
+    """A goal that waits or is in execution."""
 
     handle: object
     tolerances: GoalTolerances
     target: np.ndarray
-    """Its end, `[dof]`; NaN for joints that it leaves out."""
+    """End of its plan, rad, `[dof]`; NaN for joints that it leaves out."""
     trajectory: ExecutableTrajectory | None = None
-    """The motion; None while the goal waits."""
+    """Trajectory that executes it; None while the goal waits."""
     is_canceled: bool = False
     told_ns: int = 0
     is_missed: bool = False
-    """True once it was told that the robot does not reach it."""
+    """True once the log has said that the robot does not reach it."""
 
 
 class Goals:
-    """The goal in execution, and one that has to wait before it takes its place.
+    """The goal in execution, and a newer one that waits to replace it.
 
     A goal is in execution as long as its trajectory is the one that was published last.
 
@@ -66,7 +66,7 @@ class Goals:
 
     @property
     def state(self) -> str:
-        """The state in a word: idle, waiting, executing or canceling."""
+        """Return the state: idle, waiting, executing or canceling."""
         if self._executed is None:
             return "idle" if self._waiting is None else "waiting"
         return "canceling" if self._executed.is_canceled else "executing"
@@ -74,12 +74,12 @@ class Goals:
     def begin(
         self, handle: object, fields: GoalFields, planned: Callable[[], Plan], clock: Callable[[], int]
     ) -> ExecutableTrajectory | None:
-        """Check a goal and make its trajectory, to be published; None: it has to wait. Another goal goes on until then.
+        """Check a goal and return its trajectory to publish; None if it has to wait, while an older goal goes on.
 
         Args:
             handle: of the goal.
             fields: the goal.
-            planned: returns its plan, of topic GOALS and with its end as the goal.
+            planned: returns the goal's plan, whose topic is GOALS and whose end is the goal.
             clock: reads the node's clock.
 
         Raises:
@@ -108,18 +108,18 @@ class Goals:
         self._executed.trajectory = trajectory
 
     def refuse_waiting(self, rejected: Rejected) -> None:
-        """The waiting goal was refused."""
+        """End the waiting goal, which was refused."""
         if self._waiting is not None:
             handle, self._waiting = self._waiting.handle, None
             self._finish(handle, refused(str(rejected)))
 
     def forget(self, handle: object) -> None:
-        """Forget a waiting goal; nobody is told."""
+        """Forget a waiting goal without a result."""
         if self._waiting is not None and self._waiting.handle == handle:
             self._waiting = None
 
     def abort(self, rejected: Rejected) -> None:
-        """End the goal in execution for a reason; the robot is not stopped."""
+        """Abort the goal in execution for a reason, without stopping the robot."""
         self._end_withdrawn()
         if self._executed is None:
             return
@@ -131,11 +131,11 @@ class Goals:
         self._end(Result(Ended.ABORTED, code, str(rejected)))
 
     def has(self, handle: object) -> bool:
-        """Return whether this goal is not over."""
+        """Return whether this goal waits or is in execution."""
         return any(goal is not None and goal.handle == handle for goal in (self._executed, self._waiting))
 
     def cancel(self, handle: object, now_ns: int) -> ExecutableTrajectory | None:
-        """Cancel a goal that is not over: return the fastest stop of the one in execution, to be published."""
+        """Cancel a goal; returns the fastest stop to publish if it is in execution."""
         if self._waiting is not None and self._waiting.handle == handle:
             self._pipeline.planner.withdraw()
             self._waiting.is_canceled = True
@@ -144,7 +144,7 @@ class Goals:
         return self._stop(now_ns)
 
     def look(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Check whether a goal is over; returns the stop to publish if the robot has left its path.
+        """Check whether the goal is over; returns the stop to publish if the robot has left the goal's path.
 
         Called every few milliseconds.
         """
@@ -159,7 +159,7 @@ class Goals:
             else:
                 self._feed_back(goal, now_ns)
             return None
-        if self._published.present.is_unsure and not guard.reason:  # of the clock: stamps say nothing yet
+        if self._published.present.is_unsure and not guard.reason:  # The clock was set: stamps say nothing yet.
             return None
         try:
             self._require_executed(goal, now_ns)
@@ -170,17 +170,17 @@ class Goals:
         return self._judge(goal, now_ns)
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
-        """The fastest stop of the goal in execution; None if there is none, or if it does not move."""
+        """Return the fastest stop of the goal in execution; None if there is no such goal, or nothing moves."""
         return None if self._executed is None else self._stop(now_ns)
 
     # Measurements decide
 
     def _judge(self, goal: _Goal, now_ns: int) -> ExecutableTrajectory | None:
-        """End a goal that is reached or missed, by each joint's last measurement; returns the stop if it is left."""
+        """End a goal that the joints have reached, missed or left, as measured last; returns the stop if they left."""
         actual, stamps_ns = self._measured(now_ns)
         at = self._published.motion_clock.at
         measured_ns = self._published.motion_clock.at_times(stamps_ns)
-        executed = self._published.present.own(now_ns)  # by the clock as it was set meanwhile
+        executed = self._published.present.own(now_ns)  # The clock may have been set meanwhile.
         start_ns = goal.trajectory.start_ns if executed is None else executed.planned.start_ns
         end_ns = start_ns + whole_ns(goal.trajectory.motion.duration)
         under_way = measured_ns < end_ns
@@ -209,11 +209,11 @@ class Goals:
         return None
 
     def _left(self, goal: _Goal, actual: State, measured_ns: np.ndarray) -> str:
-        """The joint, in words, that was off the path at its measurement, ns, `[dof]`, and its distance; empty: none."""
+        """Describe a joint that was off the path when it was measured, with its distance; empty if none was."""
         desired = commanded_to_each(self._published.present.commanded, measured_ns)
         if desired is None:
             return ""
-        unknown = np.isnan(desired.position)  # measurements before or after the motion are not on its path
+        unknown = np.isnan(desired.position)  # Measurements before or after the motion do not belong to its path.
         desired = State(*(np.where(unknown, *parts) for parts in zip(actual, desired, strict=False)))
         return self._exceeded(goal.tolerances.path, desired, actual, "its command")
 
@@ -222,7 +222,7 @@ class Goals:
         return tolerance.exceeded(desired, near, self._pipeline.parameters, what)
 
     def _measured(self, now_ns: int) -> tuple[State, np.ndarray]:
-        """The last measured state, and each joint's time of measurement: a stamp ahead counts as its arrival."""
+        """Return the last measured state, and when each joint was measured: by its arrival if the stamp is ahead."""
         state = self._pipeline.joint_states.latest(now_ns, 0.0)
         return State(state.position, state.velocity), np.minimum(state.stamps_ns, state.received_ns)
 
@@ -249,7 +249,7 @@ class Goals:
     # Checks that it is still executed
 
     def _require_executed(self, goal: _Goal, now_ns: int) -> None:
-        """Raises Rejected with the reason why the goal is not executed any more, or cannot be judged."""
+        """Raise Rejected with the reason if the goal is not executed any more, or cannot be judged."""
         self._published.guard.require_following()
         last, present = self._published.last, self._published.present
         if last is None and self._pipeline.joint_states.jumped_back:
@@ -270,7 +270,7 @@ class Goals:
         self._require_states(now_ns)
 
     def _require_states(self, now_ns: int) -> None:
-        """Refuse goals while nobody knows where the robot is. Raises Rejected."""
+        """Refuse goals while the robot's state is unknown or too old. Raises Rejected."""
         self._pipeline.joint_states.believed.require_agreement(now_ns)
         age, timeout = self._pipeline.joint_states.age_s(now_ns), self._pipeline.parameters.state_timeout
         if age is None:
@@ -287,7 +287,7 @@ class Goals:
         return self._pipeline.commands.stop(now_ns, self._published.guard.held)
 
     def _end_withdrawn(self) -> None:
-        """End the goal that was canceled while it waited, later, since its cancellation is answered first."""
+        """End the goal that was canceled while it waited: later, because the request to cancel is answered first."""
         if self._waiting is not None and self._waiting.is_canceled:
             handle, self._waiting = self._waiting.handle, None
             self._finish(handle, _CANCELED)

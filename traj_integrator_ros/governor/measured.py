@@ -1,4 +1,4 @@
-"""The robot's place: its latest joint state, and the check of whether a motion may begin there. Knows no ROS."""
+"""The robot's latest joint state, and whether a motion may begin there. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from .believed import Believed
 from .robot_clock import STEP_NS
 
 REORDER_WINDOW_S = 0.1
-"""A stamp older than the newest by less than this is a late message; by more, the clock has jumped back. One that is
-ahead of the node's clock by more is of another clock.
+"""Time, s, by which a stamp may be older than the newest one and still belong to a late message; beyond, the clock has
+jumped back. A stamp that is ahead of the node's clock by more than this comes from another clock.
 """
 _REORDER_WINDOW_NS = whole_ns(REORDER_WINDOW_S)
-_FEWEST, _FASTER = 3, 2.0
-"""Fewest states whose steps explain each other, and the factor by which one may be faster than those beside it."""
+_FEWEST = 3
+"""Smallest number of joint states whose steps are compared with each other."""
+_FASTER = 2.0
+"""Factor by which a step of a joint may be faster than the steps beside it."""
 _LATELY_NS = 200_000_000
 """Time over which the speed of joints is measured, ns."""
 
@@ -32,32 +34,32 @@ class MeasuredState(NamedTuple):
     position: np.ndarray
     velocity: np.ndarray
     stamp_ns: int
-    """Time at which its newest part was measured."""
+    """Time, ns, at which the joint measured last was measured."""
     stamps_ns: np.ndarray
-    """When each joint was measured, int64 `[dof]`, by the node's clock: publishers of different joints differ. Without
-    a stamp, or with one that is far ahead of the clock, when it arrived.
+    """When each joint was measured, ns, int64 `[dof]`, by the node's clock: joints may have different publishers.
+    Without a stamp, or with one that is far ahead of the clock, it is the time of arrival.
     """
     received_ns: np.ndarray
-    """Time at which each joint arrived, int64 `[dof]`."""
+    """When the state of each joint arrived, ns, int64 `[dof]`."""
 
 
 class JointStates:
     """Keeps the latest state of each joint, in the node's joint order, and its age.
 
     Joints may come from several publishers: a message updates those that it names. All times are nanoseconds of the
-    node's clock. A clock that jumps back (simulation reset, restarted bag) makes the stored states meaningless: they
-    are dropped, and so is the message that revealed the jump; the next one is taken.
+    node's clock. A clock that jumps back (simulation reset, restarted bag) makes the stored states meaningless. They
+    are dropped, and so is the message that revealed the jump; the next one is accepted.
     """
 
     def __init__(self, joint_names: tuple[str, ...]) -> None:
         self._joint_names, self.believed = joint_names, Believed(joint_names)
         self._state: MeasuredState | None = None
         self.jumped_back = False
-        """True if a clock has jumped back and no state has arrived since."""
+        """True after a clock has jumped back, until the next state arrives."""
         self.refused: Rejected | None = None
-        """The reason why joints of the last message were refused."""
+        """Why joints of the last message were refused; None if none was."""
         self.doubted: Rejected | None = None
-        """Why the last message was not believed; see `Believed`."""
+        """Why the last message was not believed (see `Believed`); None if it was."""
         self.recent: deque[MeasuredState] = deque(maxlen=MOST_KEPT)
         """The accepted joint states, the oldest first."""
         self._forget()
@@ -68,7 +70,7 @@ class JointStates:
         self._stamps_ns, self._received_ns = np.zeros(dof, np.int64), np.zeros(dof, np.int64)
         self._known = np.zeros(dof, bool)
         self._arrived_ns = 0
-        """Time at which the newest part arrived; 0: none has."""
+        """When the newest joint state arrived, ns; 0 if none has."""
 
     def update(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -78,8 +80,8 @@ class JointStates:
         Args:
             names: joints of the message, in any order; joints that the node does not have are ignored.
             position: one value for each name, rad; a joint with NaN is not taken.
-            velocity: one value for each name, rad/s; empty, or NaN as ros2_control fills in for a joint without one,
-                for 0.
+            velocity: one value for each name, rad/s. Empty means 0, and so does NaN, with which ros2_control fills
+                in velocities that a joint lacks.
             stamp_ns: when it was measured; 0 means now.
             now_ns: the node's clock.
 
@@ -167,21 +169,21 @@ class JointStates:
         return self._state
 
     def known(self, now_ns: int, timeout_s: float) -> MeasuredState | None:
-        """The stored state, or None instead of errors."""
+        """Return the stored state, or None where `latest` raises."""
         try:
             return self.latest(now_ns, timeout_s)
         except Rejected:
             return None
 
     def lately(self) -> list[MeasuredState]:
-        """The states of the last 0.2 s, the oldest first."""
+        """Return the states of the last 0.2 s, the oldest first."""
         newest = self.recent[-1].stamp_ns if self.recent else 0
         return [one for one in self.recent if newest - one.stamp_ns <= _LATELY_NS] if newest else []
 
     def speed(self) -> np.ndarray | None:
-        """Recent speeds of joints, rad/s, `[dof]`, from their positions; None: unknown.
+        """Return recent speeds of joints, rad/s, `[dof]`, from their positions; None if unknown.
 
-        Measured velocities may be noise, or missing; they only count for a joint that was measured once.
+        Measured velocities may be noise, or missing: they count only for a joint that was measured just once.
         """
         lately = self.lately()
         if not lately or (newest := lately[-1].stamp_ns) - lately[0].stamp_ns < _LATELY_NS // 4:
@@ -195,9 +197,9 @@ class JointStates:
         return np.where(lasted > 0, moved / np.where(lasted > 0, lasted, 1.0), np.abs(lately[-1].velocity))
 
     def age_s(self, now_ns: int, *, arrived: bool = False) -> float | None:
-        """Age of the oldest joint, s, by its stamp or its arrival, whichever is longer ago; None without a state.
+        """Return the age of the oldest joint, s, by its stamp or its arrival (the earlier one); None without a state.
 
-        The arrival counts because stamps may run ahead of this clock and would then never age; `arrived`, it alone.
+        The arrival counts because stamps that run ahead of this clock would never age; with `arrived`, it alone does.
         """
         if self._state is None:
             return None
@@ -205,7 +207,7 @@ class JointStates:
         return float(ages_s.max())
 
     def oldest(self, now_ns: int) -> str:
-        """The joint whose state is the oldest; empty if none is older than the others."""
+        """Return the joint whose state is the oldest; empty if all are equally old."""
         if self._state is None or np.ptp(ages := self._ages_s(now_ns)) == 0:
             return ""
         return self._joint_names[int(ages.argmax())]
@@ -214,12 +216,12 @@ class JointStates:
         return (now_ns - np.minimum(self._stamps_ns, self._received_ns)) * NANOSECOND_S
 
     def check_clock(self, now_ns: int) -> None:
-        """Drop the state if the clock is now earlier than when the state arrived."""
+        """Drop the state if the clock is earlier now than when the state arrived."""
         if now_ns + STEP_NS < self._arrived_ns:
             self.drop_for_jump()
 
     def set_clock(self, by_ns: int) -> None:
-        """The clock was set: move the times of measurements, except those whose stamps came from this clock."""
+        """Move the times of measurements, because the clock was set, except those whose stamps came from this clock."""
         if not self._known.any():
             return
         self._received_ns = self._received_ns + by_ns
@@ -251,7 +253,7 @@ class JointStates:
 
 
 def unexplained(states: Sequence[MeasuredState]) -> np.ndarray | float:
-    """The longest step of joints, rad, `[dof]`, that neither the steps beside it nor a measured velocity explain."""
+    """Return the longest step, rad, `[dof]`, that neither neighbouring steps nor measured velocities explain."""
     if len(states) < _FEWEST:
         return np.inf
     positions, velocities = (np.stack([getattr(one, name) for one in states]) for name in ("position", "velocity"))
@@ -264,14 +266,14 @@ def unexplained(states: Sequence[MeasuredState]) -> np.ndarray | float:
 
 
 def commanded_to_each(commanded: Callable[[int], State | None], times_ns: np.ndarray) -> State | None:
-    """The command of each joint at a time of its own, ns, `[dof]`; NaN where none is known.
+    """Return the command of each joint at its own time, ns, `[dof]`; NaN where no command is known.
 
     Args:
-        commanded: returns the state that was commanded at a time, ns; None: it is not known.
+        commanded: returns the state that was commanded at a time, ns; None if it is unknown.
         times_ns: when each joint was measured.
 
     Returns:
-        None if no command is known at any of these times.
+        The state; None if no command is known at any of these times.
 
     """
     states = {time_ns: commanded(time_ns) for time_ns in set(times_ns.tolist())}

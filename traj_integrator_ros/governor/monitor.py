@@ -1,4 +1,4 @@
-"""Tracking monitor: each joint's distance from its command a lag ago, and the growth of that. Knows no ROS."""
+"""Tracking monitor: the tracking error of each joint, and the growth of that error. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -12,57 +12,67 @@ from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..parameters.parameters import NodeParameters
 from .robot_clock import Slack
 
-_LONGEST_LAG_S, _MOST_LAG_S = 0.12, 0.2
-"""Longest lag of a joint while nothing is known about it, and longest that is learned: hobby servos have 0.10 to
-0.12 s; stiction at 0.1 rad/s looks like 0.39 s, where 0.09 s is right.
-"""
+_LONGEST_LAG_S = 0.12
+"""Longest lag, s, that a joint may have before its lag is learned: hobby servos lag 0.10 to 0.12 s."""
+_MOST_LAG_S = 0.2
+"""Longest lag, s, that is learned: stiction at 0.1 rad/s looks like a lag of 0.39 s where 0.09 s is right."""
 _LAG_SLACK_S = 0.02
-"""Largest error of a learned lag, s: stamps of cycles, and arms that are no mere delays."""
+"""Largest error of a learned lag, s: stamps are those of cycles, and an arm is more than a delay."""
 _STEP_NS = 10_000_000
-"""Time between two rows of commands, ns: in between they are interpolated."""
-_ROWS, _SPEED_ROWS = 112, 36
-"""Numbers of rows of commands: joints lag, and may have been measured 0.5 s before others; and those in which the speed
-of a motion is the largest: errors outlast it by some 0.3 s.
-"""
+"""Time between two recorded commands, ns; commands between them are interpolated."""
+_ROWS = 112
+"""Number of recorded commands, 1.1 s: joints lag, and may have been measured 0.5 s before others."""
+_SPEED_ROWS = 36
+"""Number of the newest commands, 0.35 s, from which the speed is taken: errors outlast a motion by some 0.3 s."""
 _SHARES = np.linspace(0.0, 1.0, 7)[:, None]
-"""Shares of the span of lags of a joint, at which the command is compared."""
+"""Lags at which a joint is compared with its command, as shares between its shortest and its longest lag."""
 _EVERY_NS = 3_500_000
-"""A robot that reports at 1 kHz is compared every 4 ms: that is more often than anybody looks."""
-_MOVES = 0.01
-"""Share of full speed that counts as motion: a smaller deviation of the velocity teaches no lag."""
-_GOES = 0.3
-"""Share of the commanded speed from which on a joint counts as moving; a slower one teaches no lag."""
-_LATELY_S, _USUAL_S, _REMEMBERED_S = 2.0, 10.0, 600.0
-"""Time constants: of the recent error, from which growth counts, and of lags; of the usual error; of the needs of free
-motion. A contact at 0.03 rad/s grows by the floor within 0.51 s; droops of 2.5 kg, 14 mrad, change within seconds.
+"""Shortest time between two comparisons, ns: joint states at 1 kHz are compared every 4 ms, which is often enough for a
+supervision that runs every 10 ms.
 """
-_FLOOR, _OF_SPEED = 0.16, 0.75
-"""Least threshold of growth at rest, and the addition at full speed, as shares of the allowance: pushes of 80 N at
-0.5 rad/s take 26 of 27 mrad.
+_MOVES = 0.01
+"""Share of full speed from which on a joint counts as moving: smaller changes of velocity teach no lag."""
+_GOES = 0.3
+"""Share of the commanded speed from which on a joint counts as following: a standing joint teaches no lag."""
+_LATELY_S = 2.0
+"""Time constant, s, of the recent error, to which growth is relative, and of lags. In a contact at 0.03 rad/s, the
+error grows by the smallest threshold within 0.51 s.
+"""
+_USUAL_S = 10.0
+"""Time constant, s, of the sag: that of 2.5 kg, 14 mrad, changes within seconds."""
+_REMEMBERED_S = 600.0
+"""Time constant, s, with which the growth that free motions have needed is forgotten."""
+_FLOOR = 0.16
+"""Smallest threshold of growth, in slow motion, as a share of the allowance."""
+_OF_SPEED = 0.75
+"""Addition to that threshold at full speed, as a share of the allowance: pushes of 80 N at 0.5 rad/s cause 26 mrad of
+growth, where 27 are allowed.
 """
 _NEED_OF_SPEED = 0.25
-"""Addition to the learned need at full speed, as a share of the allowance: hobby arms need 16 mrad at 0.05 rad/s and 19
-at 0.8, industrial arms 2 and 7.
+"""Addition to the learned threshold at full speed, as a share of the allowance: hobby arms need 16 mrad at 0.05 rad/s
+and 19 mrad at 0.8 rad/s, industrial arms 2 and 7 mrad.
 """
-_MARGIN, _UNKNOWN = 2.0, 0.3
-"""Factor by which a quantity may exceed its learned value. Share of the allowance that joints are assumed to need until
-they have moved to and fro: soft drives need 0.15, hobby arms 0.35, and without reports, hanging in their play, 0.6.
+_MARGIN = 2.0
+"""Factor by which a quantity may exceed its learned value."""
+_UNKNOWN = 0.3
+"""Growth, as a share of the allowance, that a joint is assumed to need before it has moved in both directions. Soft
+drives need 0.15, hobby arms 0.35, and hobby arms that hang in their play, without reports, 0.6.
 """
 _EXERCISED_S = 0.5
-"""Time of motion in either direction after which a joint has shown its play."""
+"""Time of motion in each direction, s, after which a joint has shown its play."""
 
 
 class Allowance(NamedTuple):
     """Allowed distance of joints from their command, `[dof]`."""
 
     distance: np.ndarray
-    """Distance, rad or m; 0: any."""
+    """Largest tracking error, rad or m; 0 allows any."""
     full_speed: np.ndarray
-    """Full speed, rad/s or m/s; in slower motions, errors may grow less."""
+    """Full speed, rad/s or m/s: in slower motions, the tracking error may grow less."""
 
 
 def allowance_of(parameters: NodeParameters) -> Allowance:
-    """The allowance by the parameters: `supervision.deviation`, smaller for joints with a range below 1 rad or m."""
+    """Return the allowance: `supervision.deviation`, scaled by the range of joints with less than 1 rad or m."""
     size, low, high = (np.ones(len(parameters.joint_names)), *parameters.joint_limits.of("position"))
     if low is not None and high is not None:
         size = np.minimum(high - low, size)
@@ -72,55 +82,56 @@ def allowance_of(parameters: NodeParameters) -> Allowance:
 class TrackingMonitor:
     """Compares joints with their command: tracking error, its growth, and the threshold of that.
 
-    A joint is where its command was a lag ago, which is learned in free motion. The tracking error is the distance from
-    what was commanded within the lags that it may have, beyond its usual droop. Growth is what was added lately, away
-    from the command, while that moves any joint: in contact, it goes on as long as the command does. Its threshold
-    follows what the robot's own motions have needed.
+    A joint is expected where its command was a lag ago. Lag and sag are learned in free motion. The tracking error is
+    the distance from all commands within the lags that the joint may have, less its sag. The growth of the error is
+    what was added within the last seconds while any joint was commanded to move: in a contact, it goes on as long as
+    the command does. The threshold of the growth follows what the robot's own free motions have needed.
     """
 
     def __init__(self) -> None:
         self.error, self.growth, self.threshold = np.zeros((3, 0))
-        """Tracking error at the last measured state, its growth, and the growth's threshold, rad or m, `[dof]`."""
+        """Tracking error at the last measured state, its growth, and the threshold of growth, rad or m, `[dof]`."""
         self.velocity, self.off = np.zeros((2, 0))
-        """Velocity commanded then, rad/s, and distance of the joints from their command, rad, `[dof]`."""
+        """Velocity commanded at that state, rad/s, and distance of the joints from the command, rad, `[dof]`."""
         self.lag_s: float | None = None
-        """Lag of the joint whose lag is known best, s; None: not known."""
+        """Lag of the joint whose lag is known best, s; None if none is known."""
         self.commanded, self.held_by = np.zeros((2, 0))
-        """Position commanded then, and the one with which joints would stay where they were, rad, `[dof]`."""
+        """Position commanded at that state, and the command that would hold the joints in place, rad, `[dof]`."""
         self._known_dof(0)
 
     def _known_dof(self, dof: int) -> None:
         self._lag, self._learned, self.usual, self._need, self._peak = np.zeros((5, dof))
-        """Lag, s; standard deviation of the velocity from which it was learned, rad/s (0: not known); usual droop, rad;
-        growth that free motion has needed, and that of the excursion in progress, as shares of the allowance.
+        """Learned properties, `[dof]`: lag, s; standard deviation of the velocity from which the lag was learned, rad/s
+        (0: not learned); sag, rad; growth that free motions have needed; growth of the excursion in progress. The last
+        two are shares of the allowance.
         """
         self._exercised, self._is_new = np.zeros((2, dof)), True
         self.compare_anew()
 
     def compare_anew(self) -> None:
-        """Forget the comparison; learned properties of joints stay."""
+        """Forget the comparison, but not the learned properties of joints."""
         self._moments, self._weight = np.zeros((4, len(self._lag))), np.zeros(len(self._lag))
         self._compared_ns = 0
         self.forget_command()
 
     def forget_command(self) -> None:
-        """Forget errors and growth: another motion is executed than the one that was compared."""
+        """Forget errors and growth, because another motion is executed than the one that was compared."""
         dof = len(self._lag)
         self.error, self.growth, self.off, self._behind, self._speed, self._peak = np.zeros((6, dof))
         self.left = np.zeros(dof)
-        """Distance from their command, rad, `[dof]`, at which joints were left after a brake, until they are nearer."""
+        """Distance from their command, rad, `[dof]`, at which a brake left joints; it shrinks as they come nearer."""
         self.threshold = np.full(dof, np.inf)
         self._lately: np.ndarray | None = None
         self._before: tuple[np.ndarray, np.ndarray] | None = None
         self.forget_line()
 
     def forget_line(self) -> None:
-        """Look up recent commands again: the motion was another one than recorded."""
+        """Forget recorded commands, because the motion was another one than recorded."""
         self._line, self._line_ns = np.zeros((0, len(self._lag))), 0
-        """Commands every 10 ms, and the time of the first."""
+        """Recorded commands, one every 10 ms, rad, `[n, dof]`, and the time of the first, ns."""
 
     def is_due(self, stamp_ns: int) -> bool:
-        """Return whether a state measured then is to be compared: of states faster than every 4 ms, most are not."""
+        """Return whether a state measured at that time is to be compared: of states at 1 kHz, every fourth is."""
         return not 0 <= stamp_ns - self._compared_ns < _EVERY_NS
 
     def take(
@@ -138,10 +149,10 @@ class TrackingMonitor:
         Args:
             position: rad.
             stamps_ns: when each joint was measured.
-            commanded: state commanded at a time, ns; None: not known.
+            commanded: returns the state commanded at a time, ns; None if it is unknown.
             allowance: of the joints.
             slack: of the stamps.
-            free: whether nothing was noticed: what joints are like is learned only then.
+            free: whether the motion is free, as far as is known: only then properties of joints are learned.
 
         """
         if len(self._lag) != len(position):
@@ -166,7 +177,7 @@ class TrackingMonitor:
         self.held_by = position - self.usual
 
     def _grow(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, free: bool) -> None:
-        """Take errors `[7, dof]` by lag: set their growth compared with recent ones, and its threshold."""
+        """Set the error, its growth and the threshold of growth from errors `[7, dof]` at the lags of `_lags`."""
         fastest = float((self._speed / allowance.full_speed).max())
         zeros = np.zeros_like(self.usual)
         error = _outside(zeros, -errors)
@@ -180,21 +191,24 @@ class TrackingMonitor:
             self._behind = self._behind + (self.off - self._behind) * share
             self.usual = self.usual + free * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
         growth = _outside(zeros, self._lately - errors)
-        nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)  # where a joint approaches its command
+        # A joint that comes nearer to its command does not count as growth.
+        nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
         self.left = np.clip(self.left, np.minimum(error, 0.0), np.maximum(error, 0.0))
         self.error = _outside(error, np.stack([self.usual, zeros, self.left]))
         distance = np.where(allowance.distance > 0, allowance.distance, np.inf)
         self._share, self._of_speed = np.abs(self.growth) / distance, _NEED_OF_SPEED * min(fastest, 1.0)
         unknown = self._exercised.min(axis=0) < _EXERCISED_S
-        need = np.maximum(self._need.max(initial=0.0), np.where(unknown, _UNKNOWN, 0.0))  # joints of an arm are alike
+        # The joints of an arm are alike.
+        need = np.maximum(self._need.max(initial=0.0), np.where(unknown, _UNKNOWN, 0.0))
         most = np.maximum(_MARGIN * need + self._of_speed, _FLOOR + _OF_SPEED * min(fastest, 1.0))
         self.threshold = distance * np.minimum(most, 1.0) if fastest else np.full_like(error, np.inf)
 
     def _learn_need(self, elapsed_s: float, allowance: Allowance) -> None:
-        """Learn from excursions that are over: one in contact does not end, or ends with a brake."""
+        """Learn growth from excursions that are over: an excursion in contact does not end, or ends with a brake."""
         share = np.maximum(self._share - self._of_speed, 0.0)
-        self._peak = np.maximum(self._peak, share) * self._speed.any()  # at rest, nobody knows whether it is over
+        # At rest, nobody knows whether an excursion is over.
+        self._peak = np.maximum(self._peak, share) * self._speed.any()
         over = share < self._peak / 2
         kept = np.exp(-elapsed_s / _REMEMBERED_S)
         self._need = np.where(over, np.maximum(self._need, self._peak), self._need * kept)
@@ -203,7 +217,7 @@ class TrackingMonitor:
         self._exercised = self._exercised + np.where(goes, elapsed_s, 0.0)
 
     def _extended(self, until_ns: int, commanded: Callable[[int], State | None]) -> bool:
-        """Look up commands until a time, at most 13 ms from now; returns False if they are not known."""
+        """Record commands until a time, at most 13 ms from now; returns False if they are unknown."""
         rows, end_ns = [], self._line_ns + (len(self._line) - 1) * _STEP_NS
         if len(self._line) and until_ns - end_ns < _ROWS * _STEP_NS:
             while end_ns < until_ns:
@@ -222,7 +236,7 @@ class TrackingMonitor:
         return len(self._line) > 1
 
     def _commanded_at(self, times_ns: np.ndarray) -> np.ndarray:
-        """Positions at times `[n, dof]` of each joint, linear between 10 ms; before the first, that."""
+        """Return the commanded position of each joint at times `[n, dof]`, ns, interpolated linearly."""
         place = np.clip((times_ns - self._line_ns) / _STEP_NS, 0, len(self._line) - 1)
         row = np.minimum(place.astype(int), len(self._line) - 2)
         joints = np.arange(place.shape[1])
@@ -230,13 +244,14 @@ class TrackingMonitor:
 
     @property
     def behind(self) -> np.ndarray:
-        """Distance by which joints in motion are behind their command, rad, `[dof]`: their lag times their speed."""
+        """Distance by which moving joints are behind their command, rad, `[dof]`: their lag times their speed."""
         return np.where(self._speed > 0, self.usual - self.off, 0.0)
 
     def _lags(self, slack: Slack) -> np.ndarray:
-        """Lags that each joint may have, s, `[7, dof]`, the shortest first.
+        """Return seven lags that each joint may have, s, `[7, dof]`, the shortest first.
 
-        None is too short: a joint that stood for a moment, which taught a long one, follows as before when it goes on.
+        They begin at 0 (less the slack): a joint that stood for a moment, and so taught a long lag, follows as before
+        when it goes on.
         """
         known = self._learned > 0
         faster = self._speed / np.where(known, _MARGIN * self._learned, 1.0)
@@ -246,13 +261,13 @@ class TrackingMonitor:
         return low + _SHARES * (np.minimum(self._lag + spread, longest) - low)
 
     def _learn_lag(self, position: np.ndarray, stamps_ns: np.ndarray, elapsed_s: float, full_speed: np.ndarray) -> None:
-        """Learn by linear regression of the error on the velocity, old values forgotten; a droop does not count."""
+        """Learn the lag by linear regression of the error on the velocity, which a constant sag does not change."""
         before, self._before = self._before, (stamps_ns, position)
         if before is None:
             return
         velocity, error = self.velocity, -self.off
         went_s = np.maximum((stamps_ns - before[0]) * NANOSECOND_S, 1e-9)
-        goes = np.abs(position - before[1]) / went_s >= _GOES * np.abs(velocity)  # a standing joint has no lag
+        goes = np.abs(position - before[1]) / went_s >= _GOES * np.abs(velocity)  # A standing joint has no lag.
         follows = goes & (np.abs(self.growth) <= self.threshold / _MARGIN)
         kept = np.exp(-elapsed_s / _LATELY_S)
         moments = self._moments * kept + np.stack([velocity, error, velocity**2, velocity * error])
@@ -272,5 +287,5 @@ class TrackingMonitor:
 
 
 def _outside(values: np.ndarray, within: np.ndarray) -> np.ndarray:
-    """Excess of values `[dof]` over the largest of others, `[n, dof]`, or (negative) below their least."""
+    """Return by how much values `[dof]` exceed the largest of others, `[n, dof]`; negative below the least."""
     return np.maximum(values - within.max(axis=0), 0.0) + np.minimum(values - within.min(axis=0), 0.0)

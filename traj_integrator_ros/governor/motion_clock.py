@@ -1,4 +1,4 @@
-"""Time in the motion in execution, where a speed slider, a pause or a protective stop holds it back. Knows no ROS."""
+"""The clock of motions, which a speed slider, a pause or a protective stop holds back. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ import numpy as np
 from ..execution.tolerances import MOST_KEPT, NANOSECOND_S, SECOND_NS
 
 SAME_RATE = 1e-3
-"""Rates that differ by less count as equal: sliders have steps of a percent."""
+"""Smallest difference of two rates that counts: sliders have steps of 0.01."""
 _AGREES_NS = 50_000
-"""Time, ns, within which a report says nothing new: the command moves 0.05 mrad in it at 1 rad/s."""
+"""Largest difference between expected and reported time, ns, that is ignored: 0.05 mrad at 1 rad/s."""
 _NEAR_NS = 20_000_000
-"""Time, ns, around where a motion must be by the rates, in which it is sought: messages are taken late."""
+"""Largest distance, ns, of a motion from where the rates predict it: controllers enter messages late."""
 _UNSETTLED_NS = SECOND_NS
-"""Time after a change of the rate, ns, in which motions are compared as they were reported, not as expected."""
-_ENTERS_S, _ENTERS_LATEST_S, _LEARNED = 3e-3, 0.05, 0.2
-"""Time from a motion's making until a controller begins it, at first and at most; and the weight of the newest one."""
+"""Time after a change of the rate, ns, in which joints are compared with reported motions, not with predictions."""
+_ENTERS_S = 3e-3
+"""Assumed time, s, from making a motion until the controller begins it, before such a time is measured."""
+_ENTERS_LATEST_S = 0.05
+"""Longest such time that is learned, s."""
+_LEARNED = 0.2
+"""Weight of the newest such time in the mean."""
 
 Sought = Callable[[int, int], "int | None"]
-"""Called with a time in the motion, and a distance from it, ns; returns when the motion is as reported."""
+"""Called with a time of this clock and a distance from it, ns; returns when, within that, the motion is as reported."""
 
 
 class _Known(NamedTuple):
@@ -31,26 +35,26 @@ class _Known(NamedTuple):
 
 
 class MotionClock:
-    """Reads the time in the motion from the robot's clock: one offset and one rate from each report on.
+    """Converts times of the robot's clock to the clock by which motions are executed.
 
-    Motions and plans that are placed among them begin by this clock, everything else is by the robot's. As long as no
-    rate other than 1 is reported, both are the same.
+    Each report gives an offset and a rate from its time on. Motions, and plans relative to them, begin by this clock;
+    all other times are the robot's. As long as no rate but 1 has been reported, both clocks are the same.
     """
 
     def __init__(self) -> None:
         self.rate = 1.0
-        """Advance in a second of the robot's clock."""
+        """Seconds by which this clock advances in a second of the robot's clock."""
         self._known: list[_Known] = []
-        """Between two of them it is linear, after the last one it advances at `rate`, before the first at 1."""
+        """Corresponding times of both clocks: linear in between, at `rate` after the last, at 1 before the first."""
         self._reported_ns = self._changed_ns = 0
         self.enters_s = _ENTERS_S
-        """Time from a motion's making until the controller begins it, s, if it begins on arrival."""
+        """Mean time, s, from making a motion that begins on arrival until the controller begins it."""
         self._begins: _Known | None = None
-        """Time of making of the last such motion, and its start by this clock, until that has been reported."""
+        """When the last such motion was made, and its start by this clock; None once its start has been reported."""
 
     @property
     def is_scaled(self) -> bool:
-        """True if motions are executed more slowly than planned: their messages begin when they arrive."""
+        """True if motions are executed more slowly than planned: messages then begin when they arrive."""
         return self.rate != 1.0
 
     def is_settled(self, robot_ns: int) -> bool:
@@ -58,7 +62,7 @@ class MotionClock:
         return not self.is_scaled and not 0 <= robot_ns - self._changed_ns < _UNSETTLED_NS
 
     def at(self, robot_ns: int) -> int:
-        """Time in the motion at a time of the robot's clock, ns."""
+        """Return the time of this clock at a time of the robot's clock, ns."""
         if not self._known:
             return robot_ns
         begin = self._known[-1]
@@ -72,31 +76,32 @@ class MotionClock:
         return begin.motion_ns + round(share * (end.motion_ns - begin.motion_ns))
 
     def at_times(self, robot_ns: np.ndarray) -> np.ndarray:
-        """The same for times `[N]`, int64."""
+        """Return the times of this clock at times `[N]` of the robot's clock, ns, int64."""
         return np.array([self.at(time_ns) for time_ns in robot_ns.tolist()], np.int64)
 
     def behind_ns(self, robot_ns: int) -> int:
-        """Time by which it is behind the robot's clock."""
+        """Return by how much this clock is behind the robot's, ns."""
         return robot_ns - self.at(robot_ns)
 
     def lasts_s(self, motion_s: float) -> float:
-        """Duration of a time of the motion at the present rate, s: infinite while it waits."""
+        """Return how long a part of a motion takes at the present rate, s: infinitely long while the motion waits."""
         if motion_s <= 0 or not self.is_scaled:
             return motion_s
         return motion_s / self.rate if self.rate else np.inf
 
     def begins_ns(self, now_ns: int) -> int:
-        """Place of the command in its motion, by this clock, when a message sent now will have arrived."""
+        """Return the time of this clock, ns, at which a message that is sent now will begin."""
         return self.at(now_ns) + round(self.rate * self.enters_s * SECOND_NS)
 
     def begins(self, made_ns: int, motion_ns: int) -> None:
-        """A motion was made at a time of the robot's clock that begins by this clock as soon as it arrives."""
+        """Record that a motion was made at a time of the robot's clock, to begin at a time of this clock on arrival."""
         self._begins = _Known(made_ns, motion_ns)
 
     def follow(self, robot_ns: int, rate: float, seen: Sought, *, is_lost: bool = False) -> bool:
-        """Take a report: the rate from then on, and where the motion is; return whether the past was another one.
+        """Take a report: the rate from `robot_ns` on, and the motion's state; return whether past times changed.
 
-        `is_lost`: the motion is not where it must be; a slider that was moved and moved back is in no report.
+        `is_lost` says that the motion is not where it was expected, although the rate is unchanged: somebody has moved
+        the slider and moved it back between two reports.
         """
         rate = 1.0 if abs(rate - 1.0) <= SAME_RATE else max(rate, 0.0)
         before_ns, self._reported_ns = self._reported_ns, robot_ns
@@ -105,7 +110,7 @@ class MotionClock:
         changes = abs(rate - self.rate) > SAME_RATE
         before_ns = before_ns if before_ns and before_ns < robot_ns else robot_ns
         begun_ns, span_ns = self.at(before_ns), robot_ns - before_ns
-        # Where the rate changes, somewhere between the two reports.
+        # The rate has changed somewhere between the two reports.
         expected_ns = begun_ns + round((rate + self.rate) / 2 * span_ns)
         found_ns = seen(expected_ns, span_ns + _NEAR_NS)
         found_ns = expected_ns if found_ns is None else found_ns
@@ -119,7 +124,7 @@ class MotionClock:
         return changes or corrected
 
     def _learn(self, robot_ns: int, motion_ns: int, changes: bool) -> None:
-        """Learn how long the last motion that begins on arrival took to begin."""
+        """Learn from a report how long the last motion that begins on arrival took to begin."""
         begins = self._begins
         if begins is None or motion_ns < begins.motion_ns:
             return

@@ -18,9 +18,9 @@ _CUBIC = 3
 def rows_of(plan: Plan, start: State) -> np.ndarray:
     """Position, velocity, acceleration and jerk at the beginning of a plan and after each of its H steps.
 
-    Computed by the kernel of the control map (docs/kernels.md), in float64 and on the CPU, so that no robot waits for a
-    device. The kernel gets the last action twice: of the maps that have as many rows as actions, the last action leads
-    to no row otherwise.
+    The kernel of the control map (docs/kernels.md) computes them in float64 on the CPU, so that no robot waits for a
+    device. The kernel gets the last action twice, because the last action of a map with as many rows as actions affects
+    no row.
 
     Args:
         plan: with steps, and with all actions finite.
@@ -42,10 +42,10 @@ def rows_of(plan: Plan, start: State) -> np.ndarray:
 
 
 def motion_between(plan: Plan, rows: np.ndarray) -> Motion | None:
-    """The motion of held accelerations, held jerks or control points, exact between its rows; None for other actions.
+    """Return the exact motion of held accelerations, held jerks or control points; None for other actions.
 
     Args:
-        plan: that of the rows.
+        plan: the plan of the rows.
         rows: as `rows_of` returns them.
 
     """
@@ -65,14 +65,14 @@ def motion_between(plan: Plan, rows: np.ndarray) -> Motion | None:
 
 
 def _step_lengths(steps: np.ndarray) -> float | Tensor:
-    """Steps as the maps take them: the first one stands before the start, too."""
+    """Return the steps as the maps take them: the first one also leads to the start."""
     if (steps == steps[0]).all():
         return float(steps[0])
     return torch.from_numpy(np.concatenate([steps[:1], steps]))[None]
 
 
 def _rests_behind(goal: State, form: SplineForm) -> bool:
-    """Return whether the spline rests at its end, which in the published layout is a segment after the goal."""
+    """Return whether the spline rests at its end, which in cuRobo's layout is one segment after the goal."""
     parts = (goal.velocity, goal.acceleration if form.layout is BsplineLayout.CUROBO else None)
     return not any(part is not None and part.any() for part in parts)
 

@@ -1,4 +1,4 @@
-"""The queue of plans that are to be executed: the newest counts, and a stop needs none of it. Knows no ROS."""
+"""The queue of plans to be executed: the newest one counts, and a stop waits for none. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .trajectories import TrajectoryMaker
 Refuse = Callable[[Rejected, Plan], None]
 """Called with plans that were accepted, had to wait, and were then refused."""
 THREADS = 4
-"""Threads for two searches that are wanted, and two that were dropped and end soon."""
+"""Number of threads: two searches may be wanted, while two that were dropped come to their end."""
 _MAKING = 2.0
-"""Time that a search is given which has to be repeated, as a multiple of what it took."""
+"""Time allowed for repeating a search, as a multiple of the time that it took."""
 _LONG = 256
-"""Most rows of a chunk that is planned where it arrives: a stop that comes meanwhile waits for some milliseconds."""
+"""Largest number of rows of a chunk that is planned on arrival: a stop then waits some milliseconds at most."""
 
 
 class Sought:
-    """A plan as its sender sent it, and the search for the motion to it while that goes on."""
+    """A plan as it was sent, with the search for the motion to it."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -50,12 +50,12 @@ class Sought:
 
 
 class Planner:
-    """Finds motions to plans: to a chunk where it arrives; what may take long is searched for in a thread.
+    """Finds motions to plans: to a chunk on arrival, and to plans that may take long in another thread.
 
     Args:
         published: the motion in execution.
         refuse: see `Refuse`.
-        threads: search for motions; None: the caller's own thread does, at once.
+        threads: search for motions; None: the caller's own thread does so at once.
         wake: is called, in any thread, at the end of a search.
 
     """
@@ -70,31 +70,31 @@ class Planner:
         self._published, self._refuse, self._threads, self._wake = published, refuse, threads, wake
         self._first: Sought | None = None
         self._next: Sought | None = None
-        """The newest plan after the first one, whose motion is searched for."""
+        """The newest plan that waits for the end of the first search."""
         self._searched: WeakSet[Sought] = WeakSet()
         self._refused: deque[tuple[Rejected, Plan]] = deque()
 
     def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
-        """Continue with other parameters: motions that are searched for are searched for anew."""
+        """Continue with other parameters: searches in progress begin again."""
         self._parameters, self._trajectories = parameters, trajectories
         for sought in self._searched:
             sought.drop()
 
     @property
     def waits(self) -> bool:
-        """Return whether a plan has yet to be brought to the controller."""
+        """Return whether a plan still waits to be sent to the controller."""
         return self._first is not None
 
     def execute(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
-        """The trajectory of a plan, or None if it has to wait; then it replaces another waiting plan.
+        """Return the trajectory of a plan; None if it has to wait, in place of an older one that waits.
 
-        A chunk like another one that is being slowed waits for that: in a stream that comes faster than chunks are
-        slowed, none would ever be executed otherwise.
+        A chunk waits while a chunk like it is being slowed. Otherwise no chunk of a stream that is faster than slowing
+        would ever be executed.
 
         Args:
             plan: as it was sent.
             now_ns: the node's clock.
-            clock: reads it again: a trajectory that is already due when it has been made is made once more.
+            clock: returns it again: a trajectory that is already due when it has been made is made once more.
 
         Raises:
             Rejected: with the reason.
@@ -103,7 +103,7 @@ class Planner:
         return self._execute(Sought(plan), now_ns, clock)
 
     def go_on(self, now_ns: int) -> ExecutableTrajectory | None:
-        """The trajectory of the plan that waited, if that can be begun now."""
+        """Return the trajectory of the plan that waited, if it can begin now."""
         if self._first is None or self._first.is_going_on:
             return None
         (first, self._first), (following, self._next) = (self._first, None), (self._next, None)
@@ -119,7 +119,7 @@ class Planner:
                 self._next = following
 
     def is_possible(self, sought: Sought, now_ns: int) -> bool:
-        """Return whether it is known that a sequence could be executed now; if not, ask again. Nothing is changed.
+        """Return True once it is certain that a sequence could be executed now; nothing is changed.
 
         Raises:
             Rejected: it could not.
@@ -139,14 +139,14 @@ class Planner:
             return True
 
     def refuse(self, rejected: Rejected) -> None:
-        """Refuse waiting plans; `tell_refused` tells their senders."""
+        """Refuse waiting plans; `tell_refused` informs their senders later."""
         waiting, self._first, self._next = (self._first, self._next), None, None
         for sought in filter(None, waiting):
             sought.drop()
             self._refused.append((rejected, sought.plan))
 
     def tell_refused(self) -> None:
-        """Tell of refused plans, after the brake for which they were refused: telling takes some milliseconds."""
+        """Report refused plans to their senders: after the brake, since that takes some milliseconds."""
         while self._refused:
             self._refuse(*self._refused.popleft())
 
@@ -157,7 +157,7 @@ class Planner:
         self._first, self._next = self._next, None
 
     def set_clock(self, by_ns: int) -> None:
-        """Let waiting plans begin at another time, and search for their motions again, because the clock was set."""
+        """Shift waiting plans, because the clock was set, and search for their motions again."""
         for sought in filter(None, (self._first, self._next)):
             sought.drop()
             plan, origin_ns = sought.plan, sought.plan.origin_ns
@@ -197,7 +197,7 @@ class Planner:
         return made
 
     def _comes_after(self, plan: Plan) -> bool:
-        """Return whether a plan waits until the motion to another one like it is found; goals and stops do not."""
+        """Return whether a plan waits for the search for a plan like it; goals and stops do not."""
         if self._first is None or not self._first.is_going_on:
             return False
         first = self._first.plan
@@ -205,11 +205,11 @@ class Planner:
         return alike and GOALS not in (first.topic, plan.topic) and not stops_of(plan).all()
 
     def _made(self, sought: Sought, now_ns: int, making: float = 0.0) -> ExecutableTrajectory | None:
-        """The trajectory of a plan, which may take `making` s; None: the motion to it is being searched for.
+        """Return the trajectory of a plan, which may take `making` s; None while the motion to it is searched for.
 
         Raises:
             Rejected: with the reason.
-            NotYet: it is not known what is commanded.
+            NotYet: the command is not known yet.
 
         """
         maker = self._trajectories
@@ -238,7 +238,7 @@ class Planner:
         return self._parameters.start_from == START_FROM_PREVIOUS
 
     def _begun(self, plan: Plan, present: Present, now_ns: int, making: float = 0.0) -> Search:
-        """The search for a motion that is taken up `making` s later; it is over where that takes no time."""
+        """Return the search for a motion that begins `making` s later; it is over at once if it takes no time."""
         maker = self._trajectories
         search = maker.search(plan, present, now_ns, making)
         if search.is_done():
@@ -251,5 +251,5 @@ class Planner:
 
 
 def _superseded() -> Rejected:
-    """The refusal of a plan that a newer one replaces before it begins."""
+    """Return the refusal of a plan that a newer one replaces before it begins."""
     return Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun")

@@ -1,6 +1,6 @@
 """The controller's command now, and later if nothing new arrives. Knows no ROS.
 
-Its command is known from its own report, where there is one, and otherwise from the published motions.
+The command is known from the controller's reports or, without reports, from the published motions.
 """
 
 from __future__ import annotations
@@ -22,56 +22,62 @@ from .robot_clock import RobotClock, Step
 from .sent import NotYet, Present, SentMotion
 
 _ARRIVES_S = 0.5
-"""By then a message has arrived, even on a busy machine: what was replaced is over, a silent controller is off."""
+"""Longest time, s, in which a message arrives, even on a busy machine. After that, replaced motions are over, and a
+silent controller is off.
+"""
 _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
-"""A controller without a report for the longer of both is silent: a few may be lost, or wait for a busy machine."""
-_OVERDUE_PERIODS, _OVERDUE_S = 1.2, 4e-3
-"""A report is overdue after so many periods, its jitter, and the time, s, for which a thread waits for its turn."""
+"""Periods without a report after which the controller is silent, if they are longer than `_SILENT_S`: a few reports may
+be lost, or wait for a busy machine.
+"""
+_OVERDUE_PERIODS = 1.2
+"""Periods after which a report is overdue, in addition to its jitter and `_OVERDUE_S`."""
+_OVERDUE_S = 4e-3
+"""Time, s, for which a thread may wait for its turn before it reads a report."""
 _KEPT_S = 30.0
 _MOST_IN_USE = 64
-"""Motions that the controller may execute."""
+"""Largest number of motions that the controller may be executing."""
 
 
 @dataclass
 class PresentCommand:
-    """The motions that were published, in the last 30 s at most, and the controller's reports.
+    """The motions that were published (in the last 30 s at most), and what the controller reports.
 
-    All times are nanoseconds of the robot's clock, those of motions by `motion_clock`.
+    All times are ns of the robot's clock; those of motions are ns of `motion_clock`.
     """
 
     sent: deque[SentMotion] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
     _in_use: int = 0
-    """Number of the newest motions that the controller may execute."""
+    """Number of the newest motions, at the end of `sent`, that the controller may be executing."""
     _taken: SentMotion | None = None
-    """The newest motion that the controller was seen to execute: it does not return to earlier ones."""
+    """The newest motion that reports have shown in execution: the controller does not return to earlier ones."""
     report: ControllerReport | None = None
     """The newest report."""
     _status: ControllerStatus = ControllerStatus.UNKNOWN
-    """State of the controller, by the last report, or by the published motions."""
+    """State of the controller by its last report, or by the published motions."""
     _received_ns: int = 0
     period_s: float = 0.0
-    """Usual time from one report to the next; 0: not known."""
+    """Usual time from one report to the next, s; 0 if unknown."""
     left_at: np.ndarray | None = None
-    """Where the last motion that was dropped ended, rad: the controller may still hold it."""
+    """End of the last motion that was dropped, rad, `[dof]`: the controller may still hold it."""
     clock: RobotClock = field(default_factory=RobotClock)
     motion_clock: MotionClock = field(default_factory=MotionClock)
     is_doubtful: bool = False
-    """True if a clock was set in motion, and no report has shown what the controller did: until the robot rests."""
+    """True, until the robot rests, if a clock was set during a motion and no report shows the controller's reaction."""
     _set_by_ns: int = 0
-    """Time by which the robot's clock was set, if no report has come since."""
+    """Time by which the robot's clock was set, ns; 0 once a report has come."""
     revisions: int = 0
-    """Number of times that reports showed the motion elsewhere than assumed."""
+    """Number of times that reports have shown the motion elsewhere than expected."""
     transport: deque[float] = field(default_factory=lambda: deque(maxlen=256))
     """Ages of reports at their arrival, s."""
 
     @property
     def _newest(self) -> SentMotion | None:
-        """The motion that the controller executes, or will execute; None: no published one."""
+        """The newest motion that the controller may be executing; None if there is none."""
         return self.sent[-1] if self._in_use else None
 
     def _own(self) -> Iterator[SentMotion]:
-        """Motions that the controller may execute, the newest first."""
+        """Yield the motions that the controller may be executing, the newest first."""
         return islice(reversed(self.sent), self._in_use)
 
     def published(
@@ -83,7 +89,7 @@ class PresentCommand:
         *,
         continues: bool = True,
     ) -> None:
-        """Take note of a motion that was published; see `SentMotion`."""
+        """Record a motion that was published; see `SentMotion`."""
         self.sent.append(SentMotion(now_ns, planned, known_from_ns, plan, continues))
         self._in_use = min(self._in_use + 1, _MOST_IN_USE)
         while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * NANOSECOND_S > _ARRIVES_S:
@@ -96,9 +102,9 @@ class PresentCommand:
             self._status = ControllerStatus.ASSUMED
 
     def take_report(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
-        """Take the newest of `count` reports of the controller; older ones than the last are ignored."""
+        """Take the newest of `count` reports of the controller, unless it is older than the last one."""
         last = self.report
-        if self.clock.is_doubted:  # its stamp may come from another clock than the motions
+        if self.clock.is_doubted:  # The stamp may come from another clock than the motions.
             self._received_ns = now_ns
             return
         if self._set_by_ns:
@@ -117,7 +123,7 @@ class PresentCommand:
         self._compare(replace(report, stamp_ns=self.motion_clock.at(report.stamp_ns)), report.stamp_ns)
 
     def follow_scaling(self, rate: float, stamp_ns: int, report: ControllerReport | None = None) -> None:
-        """Take the rate at which motions are executed from a time on, and perhaps a report of the motion then."""
+        """Take the rate at which motions are executed from a time on, and perhaps a report of that time."""
 
         def seen(near_ns: int, within_ns: int) -> int | None:
             for one in self._own() if report is not None else ():
@@ -130,7 +136,7 @@ class PresentCommand:
         self.revisions += self.motion_clock.follow(stamp_ns, rate, seen, is_lost=is_lost)
 
     def _is_lost(self, report: ControllerReport) -> bool:
-        """Return whether a report of a motion, by the motion's time, fits none there, or no longer exactly."""
+        """Return whether a report during a motion fits no published motion, or does not fit one exactly any more."""
         if not self._in_use or rests(report.reference):
             return False
         found = next((one for one in (matches(report, one.planned) for one in self._own()) if one is not None), None)
@@ -138,12 +144,12 @@ class PresentCommand:
         return found is None or (was_exact and not found)
 
     def _compare(self, report: ControllerReport, stamp_ns: int) -> None:
-        """Find the motion in execution by a report, whose own time is that in the motion; `stamp_ns` is the robot's."""
+        """Find the motion in execution from a report. The report's time is the motion's, `stamp_ns` the robot's."""
         if report.speed_scaling > 1.0 + SAME_RATE:
             self._status = ControllerStatus.FASTER
         elif newest := self._newest:
             if report.stamp_ns < newest.known_from_ns:
-                self._status = ControllerStatus.EXECUTING  # it bridges to the first point
+                self._status = ControllerStatus.EXECUTING  # The controller is on its way to the first point.
                 return
             replaced_ns = stamp_ns
             for one in self._own():
@@ -160,7 +166,7 @@ class PresentCommand:
                         self._status = ControllerStatus.BLENDING
                     return
                 if one is self._taken:
-                    break  # it has dropped that motion: restarted, it may hold where an earlier one ended
+                    break  # The controller has dropped it, and after a restart may hold the end of an earlier motion.
                 replaced_ns = one.sent_ns
             self._in_use = 0
             self._status = ControllerStatus.RESTARTED if rests(report.reference) else ControllerStatus.OTHER
@@ -170,7 +176,7 @@ class PresentCommand:
             self._status = ControllerStatus.OTHER
 
     def _lose_after(self, executed: SentMotion) -> None:
-        """Take a motion as the one in execution, and newer ones as lost until a report shows them."""
+        """Record a motion as the one in execution, and newer ones as lost until a report shows them."""
         is_lost = True
         for index in range(len(self.sent) - 1, len(self.sent) - 1 - self._in_use, -1):
             one = self.sent[index]
@@ -181,17 +187,17 @@ class PresentCommand:
 
     @property
     def has_lost(self) -> bool:
-        """Return whether the controller was seen not to execute the motion published last."""
+        """Return whether reports show that the controller does not execute the motion published last."""
         return self._in_use > 0 and self.sent[-1].is_lost
 
     def _is_of_others(self, report: ControllerReport, motion: SentMotion) -> bool:
-        """Return whether a report of a motion could as well be one of an earlier motion."""
+        """Return whether a report that fits a motion also fits an earlier one."""
         others = (one.planned for one in self._own() if one is not motion)
         before = (planned for planned in others if planned.start_ns <= motion.planned.start_ns)
         return any(matches(report, planned) is not None for planned in before)
 
     def set_clock(self, step: Step) -> None:
-        """The robot's clock was set: the controller executes its motion by it."""
+        """Shift the times of sending, because the robot's clock was set, by which the controller executes motions."""
         self.sent = deque((one._replace(sent_ns=one.sent_ns + step.read_ns) for one in self.sent), maxlen=MOST_KEPT)
         self._received_ns = self._received_ns and self._received_ns + step.read_ns
         self.motion_clock.set_clock(step.read_ns)
@@ -199,16 +205,17 @@ class PresentCommand:
         self.is_doubtful = self.report is None and self._in_use > 0
 
     def wait(self, by_ns: int) -> None:
-        """The motions in execution were held up for a time, and go on from where they were."""
+        """Shift the motions in execution, which waited for some time and go on from where they were."""
         for index in range(len(self.sent) - self._in_use, len(self.sent)):
             taken, self.sent[index] = self.sent[index] is self._taken, self.sent[index].shifted(by_ns)
             self._taken = self.sent[index] if taken else self._taken
         self.revisions += 1
 
     def _shift(self, report: ControllerReport) -> None:
-        """Shift the motions in execution as a report shows them: some controllers count cycles, others read the clock.
+        """Shift the motions in execution to where a report shows them after a clock was set.
 
-        How far the last report before that was ahead of its stamp counts, too: stamps may be those of another cycle.
+        Some controllers count cycles and go on; others read the clock and jump. The last report before that may have
+        been ahead of its stamp, which may be the stamp of another cycle: this counts, too.
         """
         by_ns, self._set_by_ns, was = self._set_by_ns, 0, self.report
         report, was = (replace(one, stamp_ns=self.motion_clock.at(one.stamp_ns)) for one in (report, was))
@@ -225,7 +232,7 @@ class PresentCommand:
             return
 
     def _report_ahead_ns(self, report: ControllerReport) -> int:
-        """Time by which a report of the motion in execution is ahead of its stamp, ns; 0 at rest."""
+        """Return by how much a report of the motion in execution is ahead of its stamp, ns; 0 at rest."""
         begun = (one.planned for one in self._own() if one.planned.start_ns <= report.stamp_ns)
         times = (found_in(planned, report, report.stamp_ns) for planned in begun)
         return next((time_ns - report.stamp_ns for time_ns in times if time_ns is not None), 0)
@@ -237,26 +244,26 @@ class PresentCommand:
 
     @property
     def is_unclear(self) -> bool:
-        """Return whether it is not known where the controller is in its motion, because of a clock."""
+        """Return whether a set clock has made the controller's place in its motion unknown."""
         return self.is_unsure or self.is_doubtful
 
     def is_silent(self, now_ns: int) -> bool:
-        """Return whether the controller has stopped reporting; longer after a first report that cannot be believed."""
+        """Return whether the controller has stopped reporting, or has sent no valid report for 0.5 s."""
         if not self._received_ns:
             return False
         most = max(_SILENT_S, _SILENT_PERIODS * self.period_s) if self.report else _ARRIVES_S
         return self.quiet_s(now_ns) > most
 
     def status(self, now_ns: int) -> ControllerStatus:
-        """The controller's activity, as far as it is known."""
+        """Return the controller's activity, as far as it is known."""
         return ControllerStatus.SILENT if self.is_silent(now_ns) else self._status
 
     def is_off(self, now_ns: int) -> bool:
-        """Return whether it has been silent for so long that it counts as off."""
+        """Return whether the controller has been silent for so long that it counts as off."""
         return self.is_silent(now_ns) and self.quiet_s(now_ns) > _ARRIVES_S
 
     def unavailable(self, now_ns: int) -> Rejected:
-        """The rejection of sequences while the controller is silent."""
+        """Return the rejection of sequences while the controller is silent."""
         return Rejected(
             RejectionReason.CONTROLLER_UNAVAILABLE,
             f"controller_state: expected reports of the controller, got none for {self.quiet_s(now_ns):.3f} s; it is "
@@ -264,12 +271,12 @@ class PresentCommand:
         )
 
     def own(self, now_ns: int) -> Present | None:
-        """The published motion, which is executed unless reports say otherwise; None: there is none."""
+        """Return the published motion, which is executed unless reports show otherwise; None if there is none."""
         own = next((one for one in self._own() if not one.is_lost), self._newest)
         return own and Present(own.planned, True, max(own.known_from_ns, self.motion_clock.at(now_ns)))
 
     def quiet_s(self, now_ns: int) -> float:
-        """Time since the last report, s."""
+        """Return the time since the last report, s."""
         return (now_ns - self._received_ns) * NANOSECOND_S
 
     def is_overdue(self, now_ns: int) -> bool:
@@ -285,7 +292,7 @@ class PresentCommand:
 
         Args:
             now_ns: the time.
-            waits: whether a report that is overdue is waited for.
+            waits: whether to wait for a report that is overdue.
 
         Raises:
             NotYet: a report is overdue.
@@ -326,7 +333,7 @@ class PresentCommand:
         return self.report is not None and not rests(self.report.reference)
 
     def commanded(self, time_ns: int) -> State | None:
-        """State that was, or will be, commanded at a time by the published motions; None: there are none."""
+        """Return the state commanded by published motions at a time, past or future, ns; None if there are none."""
         oldest, at_ns = self.sent[-self._in_use] if self._in_use else None, self.motion_clock.at(time_ns)
         for one in self._own():
             if (one.sent_ns <= time_ns or one is oldest) and at_ns >= one.planned.start_ns and not one.is_lost:
@@ -334,7 +341,7 @@ class PresentCommand:
         return None
 
     def plans(self) -> Callable[[int], PlannedMotion | None]:
-        """A function, for any thread, that returns the newest plan begun at a time, among those published by now."""
+        """Return a function, for any thread, of a time, ns: the newest plan published so far that has begun by then."""
         sent = tuple(self.sent)
 
         def at_time(time_ns: int) -> PlannedMotion | None:
@@ -348,7 +355,7 @@ class PresentCommand:
         return at_time
 
     def drop(self) -> None:
-        """Forget the motion in execution: nobody knows when, or whether, the controller executes it."""
+        """Forget the motion in execution, because it is unknown when, or whether, the controller executes it."""
         self.is_doubtful = False
         if newest := self._newest:
             self.left_at = newest.planned.motion.end.position

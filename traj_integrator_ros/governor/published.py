@@ -13,8 +13,10 @@ from .reference import PlannedMotion
 from .robot_clock import STEP_NS, Step
 from .supervision import Guard
 
-_AT_ONCE_NS, _TRIES = 1_000_000, 3
-"""A message that takes longer to be written was interrupted, for a few milliseconds and seldom twice."""
+_AT_ONCE_NS = 1_000_000
+"""Longest time, ns, of writing a message without an interruption by other processes."""
+_TRIES = 3
+"""Number of times that an interrupted message is written: interruptions last milliseconds, and seldom come twice."""
 
 
 class PublishedMotion:
@@ -23,13 +25,13 @@ class PublishedMotion:
     def __init__(self) -> None:
         self.present = PresentCommand()
         self.clock = self.present.clock
-        """The robot's clock, by which all times are."""
+        """The robot's clock, to which all times refer."""
         self.guard = Guard()
         self.executed = Executed()
         self.last: ExecutableTrajectory | None = None
-        """The motion published last; None if the controller is not known to execute it any more."""
+        """The motion published last; None once it is unknown whether the controller executes it."""
         self.newest_origin_ns = 0
-        """Time at which the first step of the newest published plan began; 0: unknown."""
+        """When the first step of the newest published plan began, ns; 0 if unknown."""
 
     @property
     def motion_clock(self) -> MotionClock:
@@ -39,7 +41,7 @@ class PublishedMotion:
     def written(
         self, trajectory: ExecutableTrajectory, write: Callable[[ExecutableTrajectory], bytes], clock: Callable[[], int]
     ) -> tuple[ExecutableTrajectory, bytes]:
-        """A trajectory, and its message, written anew where that takes so long that the command has moved meanwhile."""
+        """Return a trajectory and its message, which is written again if the command has moved meanwhile."""
         for _ in range(_TRIES):
             made_ns = clock()
             trajectory = self.timed(trajectory, made_ns)
@@ -49,7 +51,7 @@ class PublishedMotion:
         return trajectory, message
 
     def timed(self, trajectory: ExecutableTrajectory, now_ns: int) -> ExecutableTrajectory:
-        """A trajectory that begins on arrival, from where the command will be then: making it took a while."""
+        """Return a trajectory that begins on arrival, cut to where the command will be then."""
         clock = self.motion_clock
         if trajectory.stamp_ns or not clock.is_scaled:
             return trajectory
@@ -68,18 +70,18 @@ class PublishedMotion:
         self.last = trajectory
 
     def report(self) -> ExecutionReport:
-        """Return the statistics, and reset the values that count since the previous report."""
+        """Return the statistics, and reset the values that refer to the time since the previous report."""
         return self.executed.report()
 
     def check_clock(self, now_ns: int) -> bool:
-        """Forget a motion published later than now, and return whether there was one: then the clock jumped back."""
+        """Return whether the last motion was published later than now: the clock has jumped back; then forget it."""
         if self.last is None or now_ns + STEP_NS >= self.present.sent[-1].sent_ns:
             return False
         self.clear()
         return True
 
     def set_clock(self, step: Step, now_ns: int) -> None:
-        """The robot's clock was set, and shows `now_ns`."""
+        """Shift all times, because the robot's clock was set; it shows `now_ns` now."""
         self.present.set_clock(step)
         self.guard.set_clock(now_ns)
         if self.newest_origin_ns:
@@ -87,7 +89,7 @@ class PublishedMotion:
 
     @property
     def is_delayed(self) -> bool:
-        """Return whether the published motion was slowed: it is not where its plan is by the clock."""
+        """Return whether the published motion was slowed, so that it is behind its plan."""
         return self.last is not None and self.last.delay > 0
 
     def is_moving(self, now_ns: int) -> bool:
@@ -108,4 +110,4 @@ class PublishedMotion:
         """Forget everything about the robot."""
         self.drop()
         self.present.clear()
-        self.guard = Guard(self.guard.held)  # only a release ends a hold
+        self.guard = Guard(self.guard.held)  # Only a release ends a hold.

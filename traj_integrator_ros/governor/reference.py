@@ -1,4 +1,4 @@
-"""What a plan means: its planned motion, from its origin on. Knows no ROS."""
+"""The interpolants of a plan: the motions that it means, from its origin on. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ _NO_LIMITS = JointLimits()
 
 
 class PlannedMotion(NamedTuple):
-    """A plan as a motion on the node's clock; from its end on it rests, unless it ends in motion as planned."""
+    """A plan as a motion on the node's clock. It rests from its end on, unless it is planned to end in motion."""
 
     start_ns: int
     motion: Motion
     is_complete: bool = False
-    """True if it belongs to a complete plan, whose planned motions come in the order in which they are tried."""
+    """True for an interpolant of a complete plan, which may have several; they are tried in order."""
     keeps_limits: bool = False
-    """True if its points keep limits that the interpolation between them may exceed (see `complete_plan`)."""
+    """True if the points keep the limits, although the interpolation may exceed them (see `complete_plan`)."""
     said: str = ""
-    """Why it is slower than usual, if it was timed; empty if it is not."""
+    """Why the times of a path are longer than usual; empty if they are not, or were given."""
 
     @property
     def valid_from_ns(self) -> int:
-        """From here on, the motion is the plan's."""
+        """Time, ns, from which on the motion is the plan's."""
         return self.start_ns + whole_ns(self.motion.plan_from)
 
     def state_at(self, time_ns: int) -> State:
-        """State at a time; before the start, the first state."""
+        """Return the state at a time, ns; before the start, the first state."""
         return self.motion.state_at(max(time_ns - self.start_ns, 0) * NANOSECOND_S)
 
     def rest_from(self, time_ns: int) -> Motion:
-        """The rest of the motion at a time, at least a moment of rest; from its start if that is later."""
+        """Return the motion from a time on, or from its start if that is later; at least a moment of rest."""
         into = max(time_ns - self.start_ns, 0) * NANOSECOND_S
         if into <= 0:
             return self.motion
@@ -53,17 +53,17 @@ class PlannedMotion(NamedTuple):
         return self.motion.from_time(into)
 
     def remainder(self, join_ns: int) -> Motion:
-        """The rest of the motion at a time; if it begins later, its first piece is continued backwards until then."""
+        """Return the motion from a time on; if it begins later, its first segment is extended backwards."""
         early = (self.start_ns - join_ns) * NANOSECOND_S
         return self.motion.begun_earlier(early) if early > 0 else self.rest_from(join_ns)
 
     def between(self, begin_ns: int, end_ns: int) -> Motion:
-        """The motion between two times, followed by rest where it ends before."""
+        """Return the motion between two times, ns, with rest after its end."""
         span = (end_ns - begin_ns) * NANOSECOND_S
         into, until = (begin_ns - self.start_ns) * NANOSECOND_S, (end_ns - self.start_ns) * NANOSECOND_S
-        if 0 <= into < until <= self.motion.duration:  # nearly always: only this part is copied
+        if 0 <= into < until <= self.motion.duration:  # This is nearly always so, and only this part is copied.
             part = self.motion.until(until).from_time(into)
-            part.knots[-1] = span  # without rounding
+            part.knots[-1] = span  # The end is reached without rounding.
             return part
         motion = self.rest_from(begin_ns)
         if self.start_ns > begin_ns:
@@ -75,31 +75,31 @@ class PlannedMotion(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The context of reading a plan."""
+    """What the interpolation of a plan depends on besides the plan."""
 
     rest_tolerance: float
     """Speed up to which a plan counts as resting, rad/s."""
     assumed: Bounds
-    """Limits, assumed where none are given."""
+    """Limits, with assumed values where none is given."""
     limits: JointLimits = _NO_LIMITS
-    """Limits that are given."""
+    """Limits as given."""
     slows: bool = False
-    """True if a complete plan that exceeds limits is slowed: then it may end later."""
+    """True if a complete plan may end later, because it exceeds limits and is to be slowed."""
 
 
 def references(
     plan: Plan, origin_ns: int, at_ns: int, commanded: Callable[[int], State], reading: Reading
 ) -> Iterator[PlannedMotion]:
-    """Yield the planned motion of a plan; of a complete one, all of its motions, the best first (`complete_plan`).
+    """Yield the interpolant of a plan; for a complete plan, all of them, the best first (`complete_plan`).
 
-    Rows of positions and velocities are read by `interpolant`; held accelerations, held jerks and control points are
+    `interpolant` gives that of rows of positions or velocities; held accelerations, held jerks and control points are
     polynomials already. One position, or the same one in all rows, is a goal: joints go there as fast as limits allow.
 
     Args:
         plan: with all positions finite.
         origin_ns: when its first step begins, ns.
-        at_ns: when it is taken up, ns.
-        commanded: the commanded state at a time, ns.
+        at_ns: when it begins to be executed, ns.
+        commanded: returns the commanded state at a time, ns.
         reading: see `Reading`.
 
     """
@@ -119,7 +119,7 @@ def references(
 
 
 def _goal(plan: Plan, origin_ns: int, at_ns: int, begin: State, reading: Reading) -> PlannedMotion:
-    """The way to the only position of a plan. Raises Rejected: limits_violated."""
+    """Return the fastest motion to the only position of a plan. Raises Rejected: limits_violated."""
     arrival = max((origin_ns - at_ns) * NANOSECOND_S + float(plan.steps[0]), 0.0)
     try:
         return PlannedMotion(at_ns, fastest_to(plan.actions[0], begin, reading.assumed, arrival))
@@ -128,7 +128,7 @@ def _goal(plan: Plan, origin_ns: int, at_ns: int, begin: State, reading: Reading
 
 
 def _chunk(plan: Plan, origin_ns: int, begin: State, reading: Reading) -> PlannedMotion:
-    """The planned motion of a chunk that begins in a state."""
+    """Return the interpolant of a chunk that begins in a state."""
     states = rows_of(plan, begin)
     if (motion := motion_between(plan, states)) is not None:
         return PlannedMotion(origin_ns, motion)
@@ -136,13 +136,13 @@ def _chunk(plan: Plan, origin_ns: int, begin: State, reading: Reading) -> Planne
     rests = rests_at_end(rows, float(steps[-1]), reading.rest_tolerance)
     if plan.is_velocities:
         return PlannedMotion(origin_ns, interpolant(steps, plan.actions, rests, start=rows[0]))
-    if plan.is_positions and plan.start is None:  # it begins with its own first row
+    if plan.is_positions and plan.start is None:  # It begins with its own first row.
         origin_ns, steps, rows = origin_ns + whole_ns(float(steps[0])), steps[1:], rows[1:]
     return PlannedMotion(origin_ns, interpolant(steps, rows, rests))
 
 
 def stops_of(plan: Plan) -> np.ndarray:
-    """Flags of joints that stop wherever they come to rest, bool `[dof]`: by velocities of 0, or left out."""
+    """Return which joints stop as fast as they may, bool `[dof]`: all their velocities are 0, or they are left out."""
     if plan.left_out is not None:
         return plan.left_out
     if not plan.is_velocities or not len(plan.steps):

@@ -1,4 +1,4 @@
-"""Every step that a sequence passes, run once before the first one, which would be ten times slower. Knows no ROS."""
+"""A rehearsal of all that a sequence passes, without which the first one would be ten times slower. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ from .controller_reports import ControllerReport
 from .executable import ExecutableTrajectory
 from .executor import Executor
 
-_BEGIN_NS, _EVERY_NS = 1_000_000_000_000, 100_000_000
-"""Begin of the rehearsal, by a clock of its own, and time between sequences."""
-_ROWS, _DT_S = 16, 0.05
-"""A sequence as policies send it."""
+_BEGIN_NS = 1_000_000_000_000
+"""Time at which the rehearsal begins, ns, by a clock of its own."""
+_EVERY_NS = 100_000_000
+"""Time between two sequences, ns: a policy at 10 Hz."""
+_ROWS = 16
+"""Number of rows of a sequence, as policies send it."""
+_DT_S = 0.05
+"""Time step of a sequence, s, as policies send it."""
 _SHARE = 0.2
-"""Joints use this share of their largest velocity and of their range."""
+"""Share of their largest velocity and of their range that joints use."""
 
 
 def rehearse(parameters: NodeParameters, engine: TrajectoryIntegrator | None = None) -> list[ExecutableTrajectory]:
-    """Execute motions of every kind with an absent robot: joined, noisy, too fast, stopped.
+    """Execute motions of every kind without a robot: blended, noisy, too fast, stopped.
 
     Returns:
-        What would be published. Nothing of it is known to anybody afterwards.
+        The trajectories, which are not published and leave no trace.
 
     """
     assumed = parameters.limits_assumed_velocity or 1.0
@@ -64,7 +68,7 @@ def rehearse(parameters: NodeParameters, engine: TrajectoryIntegrator | None = N
 
 
 def _place_and_way(executor: Executor) -> tuple[np.ndarray, np.ndarray]:
-    """Places where joints begin, in the middle of their ranges, and their distances, rad, `[dof]`."""
+    """Return positions in the middle of the joints' ranges, and how far the joints move from there, rad, `[dof]`."""
     bounds = executor.assumed.bounds
     low, high = bounds.position_min, bounds.position_max
     bounded = np.isfinite(low) & np.isfinite(high)
@@ -75,7 +79,7 @@ def _place_and_way(executor: Executor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tell(executor: Executor, place: np.ndarray, now_ns: int) -> None:
-    """Let the robot follow exactly, and its controller report that."""
+    """Give the executor a joint state and a report of a robot that follows exactly."""
     state = executor.published.present.commanded(now_ns) or State(place, np.zeros_like(place))
     executor.joint_state(state.position, state.velocity, now_ns)
     executor.report(ControllerReport(now_ns, State(state.position, state.velocity).known), now_ns)

@@ -1,4 +1,4 @@
-"""The robot's clock, by which all commands and measurements are compared, from its stamps. Knows no ROS."""
+"""The robot's clock, estimated from stamps: commands and measurements are compared by it. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -9,65 +9,66 @@ from typing import NamedTuple
 from ..execution.tolerances import NANOSECOND_S
 
 STEP_NS = 5_000_000
-"""A clock that jumps by more than this has been set."""
+"""Smallest jump of a clock, ns, that shows that it was set."""
 _WINDOW_NS = 10_000_000_000
-"""Time over which the shortest transport counts: in longer ones, clocks drift by a millisecond."""
+"""Time, ns, over which the shortest transport is sought: over longer times, clocks drift by a millisecond."""
 _JITTER_NS = 4_000_000
-"""Largest jitter of the time between two stamps; at most a quarter of it."""
+"""Largest jitter of the interval between two stamps, ns, but never more than a quarter of the period."""
 _IN_A_ROW = 9
-"""Number of stamps in a row by which a sender is known: its period is the median of the times between them, so that
-four may be late. If more stamps in a row are late by more than a step, a clock was set.
+"""Number of stamps in a row from which a sender's period is taken. It is the median of the intervals, so four of them
+may be late. If more than nine in a row are late by more than `STEP_NS`, a clock was set.
 """
 
 
 class Slack(NamedTuple):
-    """Times by which a joint state may have been measured later or earlier than it seems, s."""
+    """Times, s, by which a joint state may have been measured later or earlier than its stamp says."""
 
     late: float = 0.0
     early: float = 0.0
 
 
 class Step(NamedTuple):
-    """Times by which the robot's clock was set."""
+    """How far the robot's clock was set, ns."""
 
     read_ns: int
-    """Change in readings: smaller if a part of it may as well be transport."""
+    """Change of the estimated time: smaller than that of the stamps if a part of it may be transport."""
     stamps_ns: int
-    """Change in its stamps."""
+    """Change of the stamps."""
 
 
 class Stamps:
-    """Least time by which a sender's clock is ahead of the steady one: by the stamp that came soonest.
+    """Estimates by how much a sender's clock is ahead of the steady one, from the stamp that came soonest.
 
-    A clock that was set back looks like a late sender, but the stamps of a late sender are whole periods apart. Two
-    stamps in a row that agree are believed. A single one is not, nor are stamps that were held up and arrive at once.
+    A clock that was set back looks like a sender that is late, but the stamps of a late sender stay whole periods
+    apart. A new offset is accepted when two stamps in a row agree on it. A single stamp is not enough, and neither are
+    stamps that were held up on their way and arrive together.
     """
 
     def __init__(self) -> None:
         self._soonest: deque[tuple[int, int]] = deque()
-        """Arrival of a stamp, and its lead, ns: the furthest ahead, then the furthest after it."""
+        """Arrivals of stamps, and how far each is ahead, ns: the furthest ahead, then the furthest after it, ..."""
         self._gaps: deque[int] = deque(maxlen=_IN_A_ROW)
         self._stamp_ns = self._late = 0
         self._alone: tuple[int, int] | None = None
-        """The last stamp, as in `_soonest`, if it does not agree with those before it."""
+        """The last stamp, in the form of `_soonest`, if it contradicts those before it; otherwise None."""
 
     @property
     def ahead_ns(self) -> int | None:
-        """Lead of the clock, less the shortest transport, ns; None: not known."""
+        """Time by which the clock is ahead, less the shortest transport, ns; None if unknown."""
         return self._soonest[0][1] if self._soonest else None
 
     @property
     def is_alone(self) -> bool:
-        """Return whether the last stamp does not agree with those before it."""
+        """Return whether the last stamp contradicts those before it."""
         return self._alone is not None
 
     def forget(self) -> None:
-        """Begin again, because a clock was set."""
+        """Forget all stamps, because a clock was set."""
         self._soonest.clear()
         self._late, self._alone = 0, None
 
     def take(self, stamp_ns: int, arrived_ns: int) -> None:
-        """Take a stamp, ns, with its arrival by the steady clock."""
+        """Take a stamp and its arrival by the steady clock, ns."""
         one, best, alone = (arrived_ns, stamp_ns - arrived_ns), self.ahead_ns, self._alone
         gap, self._stamp_ns, self._alone = stamp_ns - self._stamp_ns, stamp_ns, None
         if best is not None and abs(one[1] - best) <= STEP_NS:
@@ -92,58 +93,60 @@ class Stamps:
             soonest.popleft()
 
     def _is_whole(self, gap_ns: int) -> bool:
-        """Return whether a time between two stamps is one or more periods."""
+        """Return whether an interval between two stamps is a whole number of periods."""
         period = max(median(self._gaps), 1) if self._gaps else 1
         periods = round(gap_ns / period)
         return periods > 0 and abs(gap_ns - periods * period) <= min(period / 4, _JITTER_NS)
 
 
 def _are_apart(one: tuple[int, int], later: tuple[int, int]) -> bool:
-    """Return whether two stamps arrived about as far apart as they were made: not at once, after a delay."""
+    """Return whether two stamps arrived about as far apart as they were made, and not together after a delay."""
     arrived_ns = later[0] - one[0]
     return 2 * arrived_ns >= arrived_ns + later[1] - one[1]
 
 
 class RobotClock:
-    """Reads the robot's clock: the node's, and the offset between the two as far as it is certain.
+    """Estimates the robot's clock: the node's clock and the offset between the two, as far as that is certain.
 
-    No stamp arrives before it was made: the robot's clock is ahead by that at least. Where all stamps are late, that is
-    transport up to the lead of a message, and only what is beyond it is an offset; by the rest, `unsure_ns`, the clock
-    may be behind. Reports of the controller go before joint states, which do not say that a clock is behind, since
-    drivers may be slow. Where a clock is set, nothing changes until stamps that arrive later say which one it was.
+    No stamp arrives before it was made. So if stamps are ahead of the node's clock, the robot's clock is ahead at least
+    by that. If all stamps are late, the cause may be transport or a clock that is behind. Lateness up to the lead time
+    of messages counts as transport, and only the rest as an offset; the clock may be behind by `unsure_ns` more.
 
-    Until `read` is called, everything is by one clock.
+    Reports of the controller go before joint states. Joint states alone never show that a clock is behind, since
+    drivers may be slow. When a clock is set, nothing changes until later stamps show which clock it was.
+
+    Until `read` is called, robot and node have the same clock.
     """
 
     def __init__(self) -> None:
         self.lead_ns = 0
-        """Lead of messages: see above."""
+        """Lead time of messages, ns."""
         self.reports, self.states = Stamps(), Stamps()
         self.has_reports = False
-        """True if reports have arrived."""
+        """True once reports have arrived."""
         self.steps = 0
         """Number of times that a clock was set."""
         self.is_unsure = False
-        """True if the node's clock was set, and it is not known whether the robot's was."""
+        """True after the node's clock was set, until it is known whether the robot's was."""
         self._node_ns = self._robot_ns = 0
-        """Lead of both clocks over the steady clock; 0: not known."""
+        """Times by which the node's and the robot's clock are ahead of the steady clock, ns; 0 if unknown."""
         self._since_ns = 0
-        """Time at which it became unsure, by the steady clock."""
+        """When `is_unsure` became true, ns, by the steady clock."""
 
     @property
     def offset_ns(self) -> int | None:
-        """Lead of the robot's clock over the node's, less the transport, ns; None: not known."""
+        """Time by which the robot's clock is ahead of the node's, less the transport, ns; None if unknown."""
         ahead = self._source.ahead_ns
         return None if ahead is None or not self._node_ns else ahead - self._node_ns
 
     @property
     def applied_ns(self) -> int:
-        """The certain part of the offset: the time that is read, less the node's."""
+        """The certain part of the offset, ns: the estimated time less the node's."""
         return self._robot_ns - self._node_ns
 
     @property
     def unsure_ns(self) -> int:
-        """Largest time by which the robot's clock may be behind its reading."""
+        """Largest time, ns, by which the robot's clock may be behind its estimate."""
         return 0 if (offset := self.offset_ns) is None else min(max(self.applied_ns - offset, 0), self.lead_ns)
 
     @property
@@ -156,7 +159,7 @@ class RobotClock:
         return self.reports if self.has_reports else self.states
 
     def read(self, node_ns: int, steady_ns: int) -> int:
-        """The robot's time, ns, from the node's clock and the steady one."""
+        """Return the robot's time, ns, given the node's clock and the steady one."""
         ahead = node_ns - steady_ns
         if self._node_ns and abs(ahead - self._node_ns) > STEP_NS:
             self.reports.forget()
@@ -169,14 +172,14 @@ class RobotClock:
         return self.at(steady_ns)
 
     def at(self, steady_ns: int) -> int:
-        """The robot's time, ns, at a time of the steady clock."""
+        """Return the robot's time, ns, at a time of the steady clock."""
         return steady_ns + self._robot_ns
 
     def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> Step | None:
         """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock.
 
         Returns:
-            By how much the clock was set, where that is seen now.
+            How far the clock was set, if this stamp shows that; otherwise None.
 
         """
         if not self._node_ns or (self.is_unsure and arrived_ns <= self._since_ns):
@@ -197,16 +200,16 @@ class RobotClock:
         return step
 
     def measured_ns(self, stamp_ns: int) -> int:
-        """When a joint state with a stamp was measured, by this clock: drivers may have a clock of their own."""
+        """Convert the stamp of a joint state to this clock, ns: drivers may have a clock of their own."""
         return stamp_ns + self._behind_ns()[0] if stamp_ns else 0
 
     def slack(self) -> Slack:
-        """Slack of joint states: their shift may be a slow driver, the rest of the offset another clock."""
+        """Return the uncertainty of joint states: they may be late by a slow driver, or early by an unknown offset."""
         shift_ns, lead_ns = self._behind_ns()
         return Slack(max(shift_ns, 0) * NANOSECOND_S, lead_ns * NANOSECOND_S)
 
     def _behind_ns(self) -> tuple[int, int]:
-        """Time by which the clock of joint states is behind its reading, beyond a lead and within it, ns."""
+        """Return how far the clock of joint states is behind its estimate, ns: beyond a lead time, and within it."""
         ahead = self.states.ahead_ns
         if ahead is None or not self._node_ns:
             return 0, 0

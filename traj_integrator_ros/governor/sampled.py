@@ -12,13 +12,13 @@ from ..execution.tolerances import MOMENT_S
 from .reference import PlannedMotion
 
 _KEPT_NS = 1_000_000_000
-"""Largest age of a time that may be sampled."""
+"""Largest age, ns, of a time that may be sampled."""
 _LATE_NS = 8_000_000
-"""A sample is late by more than this beyond the usual time since the one before,"""
+"""Time beyond the usual interval, ns, after which a sample counts as late, if it also exceeds `_LATE_PERIODS`."""
 _LATE_PERIODS = 3
-"""and more than so many times that."""
+"""Multiple of the usual interval after which a sample counts as late, if it also exceeds `_LATE_NS`."""
 _LEARNED = 0.1
-"""Weight of the newest time between two samples in the usual one."""
+"""Weight of the newest interval between samples in the usual one."""
 
 
 class Sample(NamedTuple):
@@ -27,14 +27,14 @@ class Sample(NamedTuple):
     time_ns: int
     state: State
     waited_ns: int
-    """Time for which motions had waited by then."""
+    """Time, ns, for which motions had waited by then."""
 
 
 class SampledCommand:
-    """The motions that were commanded lately, each in execution from its start until that of the next one.
+    """The motions that were commanded lately, each in execution from its start until the start of the next one.
 
-    One thread takes motions, another one may sample. Where the loop that samples is held up, motions wait for it: the
-    next sample goes on from the last one. The thread that takes motions learns of that by `look`.
+    One thread adds motions, and another one may sample. When the loop that samples is held up, motions wait for it, and
+    the next sample goes on from the last one. The thread that adds motions finds that out by `look`.
     """
 
     def __init__(self) -> None:
@@ -42,20 +42,20 @@ class SampledCommand:
         self._motions: tuple[PlannedMotion, ...] = ()
         self._newest: Sample | None = None
         self._usual_ns = 0.0
-        """Usual time from one sample to the next; 0: not known."""
+        """Usual interval between samples, ns; 0 if unknown."""
         self._waited_ns, self._looked_ns = 0, 0
-        """Time for which motions have waited, and the part of it that was looked at."""
+        """Time, ns, for which motions have waited, and the part of it that `look` has returned."""
 
     def __bool__(self) -> bool:
         return bool(self._motions)
 
     def hold(self, position: np.ndarray, since_ns: int) -> None:
-        """Command a position, rad `[dof]`, from a time on, unless another thread has just begun a motion."""
+        """Command a position, rad, `[dof]`, from a time on, unless another thread has just begun a motion."""
         with self._changing:
             self._motions = self._motions or (PlannedMotion(since_ns, resting(position, MOMENT_S)),)
 
     def take(self, planned: PlannedMotion, now_ns: int) -> None:
-        """Command a motion from its start on; it was made for where motions were at the last look."""
+        """Command a motion from its start on. It was made for where motions were at the last `look`."""
         with self._changing:
             before = [one for one in self._motions if one.start_ns < planned.start_ns]
             old = sum(one.start_ns < now_ns - _KEPT_NS for one in before[1:])
@@ -63,7 +63,7 @@ class SampledCommand:
             self._motions = (*before[old:], planned._replace(start_ns=planned.start_ns + since_ns))
 
     def at(self, time_ns: int) -> State:
-        """The command at a time, ns; before the first motion, that begins it."""
+        """Return the command at a time, ns; before the first motion, its beginning."""
         with self._changing:
             self._wait(time_ns)
             motions, newest = self._motions, self._newest
@@ -77,7 +77,7 @@ class SampledCommand:
         return state
 
     def look(self, now_ns: int) -> tuple[Sample | None, int, int]:
-        """Return the newest sample, and how long motions have waited since the last look, ns: until it, after it."""
+        """Return the newest sample, and how long motions have waited before and after it since the last look, ns."""
         with self._changing:
             self._wait(now_ns)
             newest, looked_ns = self._newest, self._looked_ns

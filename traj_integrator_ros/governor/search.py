@@ -1,4 +1,4 @@
-"""The search for the motion to a plan, in any thread: long work holds up no stop. Knows no ROS."""
+"""The search for the motion to a plan, in any thread, so that no stop waits for it. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .reference import PlannedMotion, Reading
 
 
 class Search:
-    """The search for the motion to a plan from where it is taken up, which can be dropped.
+    """A search for the motion to a plan, which can be dropped.
 
     Args:
-        plan: for which it is.
-        point: where that is.
-        dropped: number of its steps that are over then.
-        read: how the plan is read.
+        plan: the plan.
+        point: the commanded state where the plan begins.
+        dropped: number of steps of the plan that are over by then.
+        read: yields the interpolants of the plan.
 
     """
 
@@ -30,14 +30,14 @@ class Search:
 
     @staticmethod
     def over(candidate: Candidate, plan: Plan, point: JoinPoint, dropped: int, took_s: float = 0.0) -> Search:
-        """A search that is over because its candidate is known."""
+        """Return a search that is over because its candidate is known."""
         search = Search(plan, point, dropped)
         search.took_s = took_s
         search._found.set_result((candidate, ""))
         return search
 
     def run_at_once(self, candidates: Candidates) -> None:
-        """Find the motion, unless the plan has to be slowed: that takes longer, and the search is not over then."""
+        """Find the motion, unless the plan has to be slowed, which takes longer: then the search is not over."""
         candidate, finding = candidates.at_once(self.read, self.point)
         if not finding or not candidates.slows:
             self._found.set_result((candidate, finding))
@@ -54,7 +54,7 @@ class Search:
 
         try:
             found = candidates.first(wanted, self.point)
-        except BaseException as error:  # any error belongs to the caller who asks for the result
+        except BaseException as error:  # Any error belongs to the caller who asks for the result.
             self.took_s = time.monotonic() - began
             self._found.set_exception(error)
         else:
@@ -62,7 +62,7 @@ class Search:
             self._found.set_result(found)
 
     def drop(self) -> None:
-        """Drop the search: nobody wants the result."""
+        """Drop the search, because its result is not wanted any more."""
         self._is_wanted = False
 
     def is_done(self) -> bool:
@@ -70,7 +70,7 @@ class Search:
         return self._found.done()
 
     def result(self) -> tuple[Candidate | None, str]:
-        """The candidate, and what is wrong with it. Raises Rejected."""
+        """Return the candidate and its fault, which is empty if it has none. Raises Rejected."""
         return self._found.result()
 
     @property
@@ -79,16 +79,16 @@ class Search:
         return self._found.exception() is None and not self._found.result()[1]
 
     def begun_at(self, join_ns: int) -> Search:
-        """The same candidate, begun at another time, since it begins at rest."""
+        """Return the same search with its candidate, which begins at rest, begun at another time."""
         candidate, _ = self.result()
         begun_ns = candidate.planned.start_ns + join_ns - self.point.join_ns
         candidate = candidate._replace(planned=candidate.planned._replace(start_ns=begun_ns))
         return Search.over(candidate, self.plan, self.point._replace(join_ns=join_ns), self.dropped, self.took_s)
 
     def tell(self, over: Callable[[], None]) -> None:
-        """Have a function called when the search is over, in its thread."""
+        """Have a function called in the search's thread when the search is over."""
         self._found.add_done_callback(lambda _: over())
 
 
 class _NotWanted(Exception):
-    """A search that was dropped ends."""
+    """Ends a search that was dropped."""

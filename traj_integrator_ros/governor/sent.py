@@ -1,4 +1,4 @@
-"""The controller's motion from now on, and the motions it was sent. Knows no ROS."""
+"""The controller's motion from now on, and the motions that were sent to it. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 
 from .reference import PlannedMotion
 
-_PASSES_NS, _MOST_PASSED = 50_000_000, 40
-"""Time between places that were passed, between which no motion goes far; and their number."""
+_PASSES_NS = 50_000_000
+"""Time between two positions that the command has passed, ns: no motion goes far in between."""
+_MOST_PASSED = 40
+"""Largest number of such positions."""
 
 
 class NotYet(Exception):
-    """A trajectory can be made only later, because the controller's motion is not known yet.
+    """No trajectory can be made yet, because the controller's motion is unknown.
 
     Args:
-        until_ns: when that will be known; 0: nobody knows.
+        until_ns: when the motion will be known, ns; 0 if that is unknown, too.
 
     """
 
@@ -27,16 +29,16 @@ class NotYet(Exception):
 
 
 class Present(NamedTuple):
-    """The controller's motion from now on, until it gets another one."""
+    """The controller's motion from now on, as long as it gets no other one."""
 
     planned: PlannedMotion
     follows: bool
-    """True if it executes a motion of this node; otherwise it rests."""
+    """True if the controller executes a motion of this node; otherwise it rests."""
     known_from_ns: int
-    """The planned motion is certain from here on: later than now while the controller bridges to its first point."""
+    """When the motion becomes certain, ns: later than now while the controller is on its way to the first point."""
 
     def require_known(self, now_ns: int) -> None:
-        """Let nothing begin while the controller bridges to the first point of a motion. Raises NotYet."""
+        """Let nothing begin while the controller is on its way to the first point of a motion. Raises NotYet."""
         if self.follows and self.known_from_ns > now_ns:
             raise NotYet(self.known_from_ns)
 
@@ -46,27 +48,27 @@ class SentMotion(NamedTuple):
 
     sent_ns: int
     planned: PlannedMotion
-    """The command from its start on."""
+    """The command from the start of the motion on."""
     known_from_ns: int
-    """Time from which on it is certain."""
+    """When the command becomes certain, ns."""
     plan: PlannedMotion | None = None
-    """The planned motion that it leads to."""
+    """The planned motion to which it leads; None if it is a stop."""
     continues: bool = True
     """True if it continues a motion that was in execution."""
     is_known: bool = True
-    """True if it was executed until the next one began."""
+    """True if it was in execution until the next one began."""
     is_lost: bool = False
-    """True if a report showed an earlier one in execution when this one was due: it is late, or was refused."""
+    """True if a report showed an earlier motion when this one was due: it is late, or was refused."""
 
     def shifted(self, by_ns: int) -> SentMotion:
-        """The same motion, executed that much later."""
+        """Return the same motion, executed later by a time, ns."""
         planned = self.planned._replace(start_ns=self.planned.start_ns + by_ns)
         plan = self.plan and self.plan._replace(start_ns=self.plan.start_ns + by_ns)
         return self._replace(planned=planned, plan=plan, known_from_ns=self.known_from_ns + by_ns)
 
 
 def passed_since(sent: deque[SentMotion], since_ns: int, until_ns: int) -> list[np.ndarray]:
-    """Positions `[dof]`, by times in motions, that the command has passed since the motion in execution began."""
+    """Return positions, rad, `[dof]`, that the command passed between two times of its motions, ns."""
     step_ns = max((until_ns - since_ns) // _MOST_PASSED, _PASSES_NS)
     places: list[np.ndarray] = []
     for one in reversed(sent):

@@ -1,4 +1,4 @@
-"""Motions whose times follow from limits: the fastest along a path, and slowed plans. No ROS."""
+"""Motions whose times follow from limits: the fastest motion along a path, and slowed plans. No ROS."""
 
 from __future__ import annotations
 
@@ -16,29 +16,33 @@ from ..kernels.retime import MotionLimits, Retimed, retime
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.retime_requests import motion_of
 
-_FEWEST_INTERVALS, _MOST_INTERVALS = 8, 10_000
-"""Numbers of intervals that divide a path: fewer miss its ends, more take too long."""
+_FEWEST_INTERVALS = 8
+"""Smallest number of intervals that divide a path: fewer resolve its ends too coarsely."""
+_MOST_INTERVALS = 10_000
+"""Largest number of intervals that divide a path: more take too long."""
 _INTERVAL_S = {2: 0.007, 3: 0.02}
-"""Length of an interval by order, s: cubics of this length, or quintics, stay within a urad of the path."""
+"""Duration of an interval, s, by order: such cubics (2) and quintics (3) stay within 1 µrad of the path."""
 _SLOWER = 1.5
-"""Ratio of the slowed to the planned duration beyond which intervals chosen for the plan are too long."""
+"""Ratio of slowed to planned duration beyond which the intervals, chosen for the plan, have become too long."""
 _MOST_SLOWED = 1e3
-"""Ratio of the slowed to the planned duration beyond which the slowed motion stands still."""
+"""Ratio of slowed to planned duration beyond which the slowed motion practically stands still."""
 _LEAST_STEP_NS = whole_ns(MOMENT_S)
 _SAME_ACCELERATION = 1e-3
-"""Accelerations that differ by less count as equal, rad/s^2."""
+"""Smallest difference of accelerations that counts, rad/s^2."""
 _SHARES_OF_START = (0.8, 0.0, 0.0)
-"""Shares of the largest rate at the start that the limits of acceleration allow; they are tried in this order."""
-_LEADS_S, _SAME_PACE, _NO_LIMIT = 0.4, 0.02, 1e6
-"""Time, s, for which a motion leads on gently, 0.1 rad at 0.25 rad/s; share by which it may be faster; and no limit of
-acceleration or jerk.
-"""
+"""Shares of the largest possible rate at the start, which are tried in this order."""
+_LEADS_S = 0.4
+"""Time, s, for which a motion after a brake is slow: 0.1 rad at 0.25 rad/s."""
+_SAME_PACE = 0.02
+"""Share by which such a motion may exceed its pace without being slowed."""
+_NO_LIMIT = 1e6
+"""Acceleration, rad/s^2, and jerk, rad/s^3, that stand for no limit."""
 _BELOW = 1 - 1e-7
-"""Scale of the limits, slightly below nominal against rounding."""
+"""Factor on the limits, which keeps rounding errors within them."""
 
 
 class Timed(NamedTuple):
-    """A path with times."""
+    """The motion along a path."""
 
     motion: Motion
     said: str = ""
@@ -46,7 +50,7 @@ class Timed(NamedTuple):
 
 
 def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) -> Timed:
-    """The fastest motion along a path, from rest to rest.
+    """Return the fastest motion along a path, from rest to rest.
 
     Args:
         rows: waypoints, rad, `[N, dof]`.
@@ -71,13 +75,16 @@ def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) ->
 def slow(
     motion: Motion, limits: np.ndarray, joint_names: Sequence[str] = (), *, from_state: bool = False
 ) -> Motion | str:
-    """A motion slowed along its path where it exceeds limits, and nowhere else; or why that is not found.
+    """Slow a motion along its path where it exceeds limits, and only there.
 
     Args:
-        motion: at rest at its end, or to end as fast as it does.
-        limits: velocity, acceleration and jerk, `[3, dof]`; jerk is not counted where accelerations jump.
+        motion: if it ends in motion, its velocity at the end is kept.
+        limits: velocity, acceleration and jerk, `[3, dof]`; a jump of acceleration counts as no jerk.
         joint_names: for the reason.
-        from_state: whether it has to begin as fast as it did; otherwise as fast as it may.
+        from_state: whether the slowed motion has to begin at the same velocity; otherwise as fast as limits allow.
+
+    Returns:
+        The slowed motion, or the reason if none is found.
 
     """
     points = points_of(motion)
@@ -95,7 +102,7 @@ def slow(
             made = motion_of(found, 0, order)
             gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
             if from_state and order == 3 and gap > _SAME_ACCELERATION:
-                return ""  # it turned, in all joints at once, where it was to be continued
+                return ""  # All joints turned at once where the motion was to be continued.
             until = motion.plan_until
             if until <= before[-1]:
                 until = float(np.interp(until, before, found.row_times[0].numpy()))
@@ -108,16 +115,16 @@ def slow(
 
 
 def gently(motion: Motion, stopped: np.ndarray, pace: np.ndarray, limits: np.ndarray) -> Motion | str:
-    """A motion slowed along its path where joints first lead on in directions in which they were stopped.
+    """Slow the beginning of a motion after a brake, where joints move on in the direction in which they were stopped.
 
     Args:
         motion: from a state that keeps the pace.
-        stopped: the directions, -1, 0 or 1, `[dof]`.
-        pace: largest speed there, rad/s, `[dof]`, over as far as it goes in 0.4 s.
+        stopped: the directions in which joints were stopped, -1, 0 or 1, `[dof]`.
+        pace: largest speed in that direction, rad/s, `[dof]`, over as far as the joint goes at it in 0.4 s.
         limits: velocity, acceleration and jerk, `[3, dof]`.
 
     Returns:
-        The motion, the same where it is as slow; or why that is not found.
+        The slowed motion, or the same motion if it is slow enough, or the reason if none is found.
 
     """
     knots = np.stack([motion.states_at(motion.knots, 2)[order] for order in (0, 1)])
@@ -128,7 +135,7 @@ def gently(motion: Motion, stopped: np.ndarray, pace: np.ndarray, limits: np.nda
     joints = np.flatnonzero(fast.any(axis=0))
     if not len(joints):
         return motion
-    # As further joints that move there only, and have no other limit than the pace.
+    # The pace is a limit of velocity of additional joints, which copy these joints there and rest elsewhere.
     more = motion.coefficients[..., joints] * first[:, None, joints]
     steps = np.diff(knots[0], axis=0)[:, joints] * first[:, joints]
     more[:, 0] = np.vstack([np.zeros(len(joints)), steps.cumsum(axis=0)[:-1]])
@@ -142,11 +149,11 @@ def gently(motion: Motion, stopped: np.ndarray, pace: np.ndarray, limits: np.nda
 
 
 def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, given: dict) -> Retimed:
-    """Slow a plan `[1, N, dof]` of a duration, s: as finely as its slowed form demands."""
+    """Slow a plan `[1, N, dof]` of a duration, s, on intervals that are short enough for its slowed form."""
     pieces = rows.shape[1] - 1
 
     def solved(lasting: float) -> Retimed:
-        # whole numbers: solutions change where pieces begin
+        # Whole numbers, because solutions change with the places where segments begin.
         each = round(lasting / _INTERVAL_S[given["order"]] / pieces)
         each = max(1, min(each, _MOST_INTERVALS // pieces))
         intervals = max(_FEWEST_INTERVALS, each * pieces)
@@ -161,7 +168,7 @@ def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, gi
 
 
 def _apart(time_ns: np.ndarray) -> np.ndarray:
-    """Flags of points that are far enough from the previous one: first and last, and no two within a millisecond."""
+    """Choose points that are at least a millisecond apart, the first and the last among them; bool `[N]`."""
     kept, last = np.zeros(len(time_ns), bool), time_ns[0] - _LEAST_STEP_NS
     for index, time in enumerate(time_ns[:-1].tolist()):
         if time - last >= _LEAST_STEP_NS and time_ns[-1] - time >= _LEAST_STEP_NS:

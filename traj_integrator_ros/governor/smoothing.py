@@ -1,4 +1,4 @@
-"""Rows of a plan that are noisy, and smoother ones near them. Knows no ROS."""
+"""Recognizes noisy rows of complete plans, and finds smoother rows near them. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from ..execution.rows import cubic_spline, knots_of
 from ..limits.joint_limits import JointLimits
 
 MOST_MOVED_RAD = 5e-3
-"""Largest distance of a row from its plan that counts as noise, and by which removing noise moves it."""
+"""Largest distance, rad or m, by which removing noise moves a row: the largest noise that is assumed."""
 _FEWEST_NOISY = 10
-"""Least number of rows; with fewer, noise cannot be told from a plan."""
+"""Smallest number of rows in which noise can be told from the plan itself."""
 _ALTERNATES = -0.4
-"""Half of the correlation of fourth differences of noise with the next ones, which is -0.8."""
+"""Correlation of neighbouring fourth differences below which rows are noisy: half of that of pure noise, -0.8."""
 _OF_LIMIT = 0.05
-"""Share of a limit by which noise usually changes the jerk, or bends the acceleration, from row to row, if its largest
-exceeds the limit.
+"""Median change of jerk from row to row (or bend of acceleration), as a share of the limit, from which on the largest
+ones of the same noise exceed the limit.
 """
 _ROWS_PER_KNOT = tuple(2**power for power in range(1, 9))
-"""Rows per knot of splines near noisy complete plans: recordings come at up to 1 kHz."""
-_WINDOW, _MARGIN = 64, 12
-"""Number of knots that are solved at once, and of knots beside them: a row counts a quarter of the previous one."""
+"""Numbers of rows for each knot of a spline near noisy rows, tried in this order: recordings come at up to 1 kHz."""
+_WINDOW = 64
+"""Number of knots that are solved for at once."""
+_MARGIN = 12
+"""Number of knots on each side of a window that are solved for, too: the influence of a row falls to a quarter from
+knot to knot.
+"""
 
 
 def _alternates(fourth: np.ndarray) -> np.ndarray:
@@ -30,9 +34,9 @@ def _alternates(fourth: np.ndarray) -> np.ndarray:
 
 
 def is_noise(steps: np.ndarray, rows: np.ndarray, limits: JointLimits) -> bool:
-    """Return whether noise makes rows `[N + 1, dof]`, some time apart, exceed limits of acceleration or jerk.
+    """Return whether noise makes rows `[N + 1, dof]` exceed limits of acceleration or jerk.
 
-    Fourth differences of 0 do not count: where a joint hardly moves, an encoder says the same for long.
+    Fourth differences of 0 do not count, since an encoder repeats its value as long as a joint hardly moves.
     """
     if len(rows) < _FEWEST_NOISY:
         return False
@@ -49,7 +53,7 @@ def is_noise(steps: np.ndarray, rows: np.ndarray, limits: JointLimits) -> bool:
 
 
 def with_fewer_rows(steps: np.ndarray, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield steps and rows of splines with fewer knots near all rows `[N + 1, dof]`, the nearest one first.
+    """Yield steps and rows of splines with fewer and fewer knots that stay near all rows `[N + 1, dof]`.
 
     The first and the last row stay as they are.
     """
@@ -60,7 +64,7 @@ def with_fewer_rows(steps: np.ndarray, rows: np.ndarray) -> Iterator[tuple[np.nd
 
 
 def _with_knots(steps: np.ndarray, rows: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Steps and rows of the spline with a knot at every `stride`-th row; None: it is too far from a row."""
+    """Return steps and rows of the spline with a knot at every `stride`-th row; None if it is too far from a row."""
     chosen = np.arange(0, len(rows), stride)
     last, chosen[-1] = len(chosen) - 1, len(steps)
     knots = np.empty((len(chosen), rows.shape[1]))
@@ -78,7 +82,7 @@ def _with_knots(steps: np.ndarray, rows: np.ndarray, stride: int) -> tuple[np.nd
 
 
 def _influence_of(steps: np.ndarray, rests: bool, stride: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions at all rows by those at the knots, `[N + 1, K + 1]`, and those nearest at the knots by all rows."""
+    """Return the matrix from knots to rows, `[N + 1, K + 1]`, and its least-squares inverse."""
     times = np.concatenate([[0.0], steps.cumsum()])
     chosen = np.arange(0, len(times), stride)
     chosen[-1] = len(times) - 1
@@ -86,4 +90,5 @@ def _influence_of(steps: np.ndarray, rests: bool, stride: int) -> tuple[np.ndarr
     unit = cubic_spline(coarse, np.eye(len(chosen)), ends_at_rest=rests)
     matrix = unit.states_at(np.minimum(times, times[-1] * (1 - 1e-12)))[0]
     matrix[-1] = np.eye(len(chosen))[-1]
-    return matrix, np.linalg.solve(matrix.T @ matrix, matrix.T)  # well conditioned: it contains rows of the identity
+    # Well conditioned, since the matrix contains rows of the identity.
+    return matrix, np.linalg.solve(matrix.T @ matrix, matrix.T)

@@ -1,4 +1,4 @@
-"""How a plan ends: by itself, or by a stop of each joint, as fast as it may and not beyond a limit. No ROS."""
+"""How a plan ends: at rest by itself, or by the fastest stop of each joint within its limits. No ROS."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ from ..execution.tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 from ..requests.rejection import Rejected, RejectionReason
 
 _SETTLING_S = 0.25, 0.12, 0.06, 0.03
-"""Time within which a small last velocity is removed from a plan: as gently as bounds allow."""
-_TURNS = 10.0
-"""A joint whose last acceleration leads to so many times the rest tolerance while it settles turns there, and does not
-rest: taking that out would move the plan by more than taking out the velocity does.
+"""Times, s, within which a small velocity at the end is removed from a plan, tried in this order: the gentlest first.
 """
-_DOUBLINGS, _HALVINGS = 8, 20
-"""Doublings of the time before the end at which a joint leaves its plan, then halvings of the last step: to 4e-9."""
+_TURNS = 10.0
+"""Multiple of the rest tolerance. A joint whose acceleration at the end would change its velocity by more than that
+while it settles is turning, not resting: removing that would move the plan by more than removing the velocity does.
+"""
+_DOUBLINGS = 8
+"""Number of times that the search doubles the time before the end at which a joint leaves its plan."""
+_HALVINGS = 20
+"""Number of times that the search halves the last interval: the time is found to 4e-9 of the duration."""
 
 
 def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_names: Sequence[str] = ()) -> Motion:
     """Bring a motion to rest after its end, each joint by itself and as fast as it may.
 
-    A last velocity up to the tolerance is removed within the plan, if that keeps the bounds. A joint whose stop would
-    pass a limit of position, or be too fast, leaves its plan earlier if it can stop as it should then.
+    A velocity at the end up to the tolerance is removed within the plan, if that keeps the bounds. A joint whose stop
+    would pass a limit of position, or be too fast, leaves its plan earlier if it can then stop within the limits.
 
     Args:
         motion: a plan.
         bounds: of the stop.
-        rest_tolerance: rad/s.
+        rest_tolerance: speed that counts as rest, rad/s.
         joint_names: for errors.
 
     Raises:
@@ -54,7 +57,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
                 return settled
     try:
         stop = fastest_stop(end, bounds)
-    except ValueError:  # it takes forever, or begins beyond all measure
+    except ValueError:  # It takes forever, or begins beyond all measure.
         stop = None
     if stop is None or not stop.duration <= LONGEST_BRAKE_S:
         durations = bounds.stop_durations(end.velocity)
@@ -70,13 +73,13 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     if kept.all():
         return whole
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
-    inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is itself too fast is refused, not cut
+    inside &= np.abs(end.velocity) <= bounds.velocity  # A plan that is too fast itself is refused, not cut.
     early = np.flatnonzero(inside & ~kept)
     return _stopped_early(motion, whole, early, bounds) if len(early) else whole
 
 
 def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds) -> Motion:
-    """The motion in which some joints leave their plan as late as they can to stop within limits."""
+    """Let some joints leave their plan as late as possible for a stop within limits."""
     tracks: dict[int, Motion] = {}
     for joint in joints.tolist():
         of_joint = bounds.of(joint)
@@ -102,7 +105,7 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
                 high = middle
         if low <= 0:
             continue
-        low = np.floor(low * SECOND_NS) * NANOSECOND_S  # messages count nanoseconds
+        low = np.floor(low * SECOND_NS) * NANOSECOND_S  # Messages count nanoseconds.
         begun = stopping(low) or begun
         tracks[joint] = motion.until(low).of(joint).raised().then(begun)
     return united(tracks, whole) if tracks else whole

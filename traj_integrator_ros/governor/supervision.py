@@ -1,4 +1,4 @@
-"""Brakes of the robot, when it does not follow its command or somebody stops it, until they end. Knows no ROS."""
+"""When the robot is braked, because it does not follow or somebody stops it, and for how long. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from .measured import MeasuredState, unexplained
 from .monitor import Allowance, TrackingMonitor
 
 REST_S = 0.1
-"""Time for which a robot has to stand to count as resting."""
+"""Time, s, for which a robot has to stand to count as resting."""
 _STAYS_S = 1.0
-"""A robot that stands away from its command comes back within this time, or not at all."""
-_AWAY, _REACHED = 0.3, 0.05
-"""Shares of the allowance: a robot further from its command stands away; one nearer is at it. Walls hold back by 0.16.
+"""Time, s, in which a robot that stands away from its command comes back, if it does so at all."""
+_AWAY = 0.3
+"""Tracking error, as a share of the allowance, from which on a robot stands away from its command. A wall holds a joint
+back by 0.16.
 """
+_REACHED = 0.05
+"""Distance from the command, as a share of the allowance, below which a joint is at its command."""
 _JUMPED = 0.5
-"""Share of a tracking error that a step of the measured position makes up, which no velocity explains: then nobody
-knows where the joint is.
+"""Share of a tracking error. If a step of the measured position that no velocity explains makes up more than that, it
+is unknown where the joint is.
 """
 _FOLLOWS = 0.05
-"""Way, as a share of the joint's size (1 rad or m, or its smaller range), after which a joint that was stopped follows
-again.
+"""Distance, as a share of the joint's range (at most 1 rad or m), over which a joint that was stopped must have
+followed to count as following again.
 """
 
 
@@ -35,37 +38,37 @@ class Finding(NamedTuple):
     text: str
     kind: RejectionReason
     deviates: bool = False
-    """True if a joint does not follow."""
+    """True if the reason is that a joint does not follow."""
 
 
 class Guard:
     """Decides when the robot is braked because it does not follow its command, and until when.
 
-    After a brake the command stands, whatever is measured. Once it goes back: if joints were held back or pushed, by
-    what they were off at the brake at most.
+    After a brake the command stands, whatever is measured. If joints were held back or pushed, it goes back once, at
+    most to where the joints were at the brake.
     """
 
     def __init__(self, held: bool = False) -> None:
         self.monitor = TrackingMonitor()
         self.reason = ""
-        """Why the robot was braked; empty: it was not, or that is over."""
+        """Why the robot is braked; empty if it is not."""
         self.kind = RejectionReason.DEVIATION
         self.stopped_until_rest = False
         self.held = held
-        """True if a stop holds on until it is released: by a call, never because something else is forgotten."""
+        """True if a stop holds until a call releases it. Nothing else releases it."""
         self.stop_waits = False
-        """True if a stop was requested that cannot be made yet."""
+        """True if a stop was requested that is not possible yet."""
         self.brakes = 0
         self.back_to: np.ndarray | None = None
-        """Where joints were at the brake, rad, `[dof]`, if the command may yet go back towards there."""
+        """Where joints were at the brake, rad, `[dof]`; None if the command may not go back there, or has gone back."""
         self._explained: np.ndarray | None = None
-        """Joints, `[dof]`, whose measured velocity explained at the brake where they were; None: they followed."""
+        """Joints, bool `[dof]`, whose measured velocity explained their position at the brake; None if all followed."""
         self.offset: np.ndarray | float = 0.0
-        """Distance, rad, `[dof]`, by which joints are measured away from their command where nothing explains it."""
+        """Distance of measured joints from their command that nothing explains, rad, `[dof]`."""
         self.stopped: np.ndarray | float = 0.0
-        """Directions, -1, 0 or 1, `[dof]`, in which joints were stopped; 0: they have followed again since."""
+        """Directions in which joints were stopped, -1, 0 or 1, `[dof]`; 0 once they have followed again."""
         self._met: np.ndarray | float = 0.0
-        """The same at the last brake."""
+        """The directions at the last brake, which following again does not change."""
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
         self._resting_since_ns, self._rested_at = 0, np.zeros(0)
@@ -81,12 +84,12 @@ class Guard:
         return np.abs(self.monitor.error)
 
     def set_clock(self, now_ns: int) -> None:
-        """The clock was set: earlier knowledge is void."""
+        """Forget the comparison, because the clock was set."""
         self.monitor.compare_anew()
         self._resting_since_ns = now_ns
 
     def measured(self, position: np.ndarray, allowance: Allowance, stamp_ns: int) -> None:
-        """Record whether the joints move, by positions: velocities of some drivers are noise, or missing."""
+        """Record from positions whether joints move: velocities of some drivers are noise, or missing."""
         if len(self._rested_at) != len(position):
             self._rested_at = position
         if (np.abs(position - self._rested_at) > RESTS * REST_S * allowance.full_speed).any():
@@ -97,12 +100,12 @@ class Guard:
             self.stopped = np.where(follows, 0.0, self.stopped)
 
     def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Finding | None:
-        """The joint that is furthest beyond its thresholds; None: none is."""
+        """Return the finding about the joint that exceeds its thresholds most; None if none does."""
         monitor, distance = self.monitor, allowance.distance
         if not len(monitor.error) or not distance.all():
             return None
         threshold = monitor.threshold
-        # Away from what it met: integrators of drives press on that for a while.
+        # It moves away from what it met, against which the integrators of drives press for a while.
         if np.count_nonzero(self.stopped) and (self._met * monitor.velocity).sum() < 0:
             threshold = np.maximum(threshold, distance)
         beyond = np.stack([self.deviation / distance, np.abs(monitor.growth) / threshold])
@@ -119,7 +122,7 @@ class Guard:
         return Finding(told, RejectionReason.DEVIATION, deviates=True)
 
     def require_following(self) -> None:
-        """Refuse sequences, and what is in execution, while the robot is stopped or braked. Raises Rejected."""
+        """Refuse sequences, and goals in execution, while the robot is stopped or braked. Raises Rejected."""
         if self.held or self.stopped_until_rest:
             held = "and holds until it is released (~/stop with hold: false)" if self.held else "and is not over"
             raise Rejected(RejectionReason.STOPPED, f"node: a stop was requested {held}")
@@ -127,13 +130,13 @@ class Guard:
             raise self.refusal()
 
     def refusal(self) -> Rejected:
-        """The refusal of sequences while the robot is braked."""
+        """Return the refusal of sequences while the robot is braked."""
         is_off = self.kind is RejectionReason.CONTROLLER_UNAVAILABLE
         source, until = ("controller_state", "it is back") if is_off else ("node", "the robot rests")
         return Rejected(self.kind, f"{source}: {self.reason}; rejecting until {until}")
 
     def brake(self, finding: Finding, states: Sequence[MeasuredState], allowance: Allowance) -> None:
-        """The robot is braked for a reason, and was in these states before, the last one of now."""
+        """Record that the robot is braked, why, and its states before (the last of them is the present one)."""
         self.reason, self.kind, deviates = finding
         self.brakes += 1
         self.back_to, self._explained, monitor = None, None, self.monitor
@@ -146,14 +149,14 @@ class Guard:
         self._met = self.stopped
 
     def way_back(self, command: np.ndarray, most: float, allowance: Allowance) -> np.ndarray | None:
-        """The one way back of a command that stands after a brake, rad, `[dof]`; None: it stands where it is.
+        """Return how far the command goes back, once after a brake, rad, `[dof]`; None if it stands where it is.
 
-        It leads to where joints were at the brake, unless they have come to their command since. All do: where a joint
-        gives way, another one may have led it against something.
+        It goes back to where the joints were at the brake, unless they have come to their command since. All joints go
+        back: where one gives way, another one may have pressed it against something.
 
         Args:
-            command: rad.
-            most: longest way, rad or m; 0: any.
+            command: rad, `[dof]`.
+            most: largest distance, rad or m; 0 allows any.
             allowance: of the joints.
 
         """
@@ -163,19 +166,19 @@ class Guard:
         return np.clip(place - command, -(most or np.inf), most or np.inf) * self._explained
 
     def rests(self, now_ns: int, allowance: Allowance) -> bool:
-        """Return whether the joints have been at rest for a moment; away from their command, for longer."""
+        """Return whether the joints have rested for 0.1 s, or for 1 s if they stand away from their command."""
         is_away = bool(self.reason) and self.back_to is None and self._is_away(allowance)
         return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if is_away else REST_S)
 
     def was_moved(self, allowance: Allowance) -> bool:
-        """Return whether the robot was brought away from its command, and stands there."""
+        """Return whether the robot was moved away from its command, and stands there."""
         return self._explained is not None and bool(self._explained.all()) and self._is_away(allowance)
 
     def _is_away(self, allowance: Allowance) -> bool:
         return bool((self.deviation > _AWAY * allowance.distance).any())
 
     def recover(self) -> None:
-        """The robot rests: the next sequence may begin where its command stands."""
+        """End a brake, since the robot rests: the next sequence may begin where the command stands."""
         self.reason, explained, off = "", self._explained, self.monitor.off
         self.monitor.compare_anew()
         if explained is not None:
@@ -183,6 +186,6 @@ class Guard:
             self.monitor.left, self.offset = off * explained, self.offset + off * ~explained
 
     def forget_command(self) -> None:
-        """Another motion is executed than the one that was compared: from where the joints are measured."""
+        """Forget errors, because the next motion begins where the joints are measured."""
         self.monitor.forget_command()
         self.offset = 0.0

@@ -1,4 +1,4 @@
-"""From plans to trajectories for the controller: one motion from its present command on, checked as a whole. No ROS."""
+"""From plans to trajectories for the controller: one motion from its command on, checked as a whole. No ROS."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ from .sent import Present
 from .slow import fastest, gently, slow
 
 SPARE_NS = 6_000_000
-"""Time before it is due by which a trajectory must be made."""
+"""Time, ns, before its plan begins by which a trajectory must be made."""
 _BACK = 0.1
-"""Speed of the way back of a command after a brake, as a share of the joint's size: 0.1 rad/s."""
+"""Speed with which the command goes back after a brake: 0.1 rad/s, or that share of a joint's range below 1 rad."""
 _GENTLE = 0.25
-"""Speed of joints in the direction in which they were stopped, until they have followed again, in the same way."""
+"""Speed in the direction in which a joint was stopped, until it has followed again: 0.25 rad/s, or that share."""
 _MOST_SLOWED_AT_ONCE = 128
-"""Most pieces of a motion in execution that is slowed, which takes some 10 ms; longer ones are stopped."""
+"""Largest number of segments of a motion in execution that is slowed at once, in some 10 ms; longer ones are stopped.
+"""
 
 
 class TrajectoryMaker:
-    """Makes the trajectories that are published, one after the other; warns of violations that are let through."""
+    """Makes the trajectories that are published; warns of violations that are executed nevertheless."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class TrajectoryMaker:
         self.beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
 
     def predicted(self, now_ns: int) -> State | None:
-        """The commanded state at the earliest start, which replaces a measured one; or None."""
+        """Return the state that is commanded at the earliest start of a plan; None if the command is unknown."""
         if not self._on_schedule:
             return None
         try:
@@ -80,11 +81,11 @@ class TrajectoryMaker:
         return present.planned.state_at(self._join_ns(present, now_ns))
 
     def present(self, plan: Plan, now_ns: int) -> Present:
-        """The motion that is commanded from now on, from which a plan is to be joined.
+        """Return the motion that is commanded from now on, from which a plan is blended in.
 
         Raises:
             Rejected: with the reason.
-            NotYet: it is not known.
+            NotYet: the motion is not known yet.
 
         """
         self._require_limits(plan)
@@ -93,7 +94,7 @@ class TrajectoryMaker:
         return present
 
     def executable(self, search: Search, present: Present, now_ns: int) -> ExecutableTrajectory:
-        """The trajectory to what a search has found. Raises Rejected."""
+        """Return the trajectory with the motion that a search has found. Raises Rejected."""
         candidate, plan, join_ns = self.found(search), search.plan, search.point.join_ns
         if np.count_nonzero(self._published.guard.stopped):
             candidate = self._gently(candidate, join_ns)
@@ -108,7 +109,7 @@ class TrajectoryMaker:
             return self._executable(plan, present, candidate, join_ns, now_ns, search.dropped)
 
     def _gently(self, candidate: Candidate, join_ns: int) -> Candidate:
-        """A motion that leads on slowly where the robot was stopped. Raises Rejected: deviation."""
+        """Slow the beginning of a motion in directions in which joints were stopped. Raises Rejected: deviation."""
         motion, pace = candidate.joined, _GENTLE * self.allowance.full_speed
         found = gently(motion, self._published.guard.stopped, pace, self.assumed.bounds.raised_to(motion).rates)
         if found is motion:
@@ -121,16 +122,16 @@ class TrajectoryMaker:
         return Candidate.alone(join_ns, found)._replace(delay=found.duration - motion.duration)
 
     def _at(self, now_ns: int) -> int:
-        """The time in the motion now, by which plans begin."""
+        """Return the present time of the motion's clock, ns, by which plans begin."""
         return self._published.motion_clock.at(now_ns)
 
     def placed(self, plan: Plan, now_ns: int) -> Plan:
-        """A plan by the motion's present clock: rows that are over by the robot's clock are over."""
+        """Convert the times of a plan from the robot's clock to the motion's: rows that are over stay so."""
         behind_ns = self._published.motion_clock.behind_ns(now_ns)
         return replace(plan, origin_ns=plan.origin_ns - behind_ns) if plan.origin_ns and behind_ns else plan
 
     def found(self, search: Search) -> Candidate:
-        """The result of a search that is over. Raises Rejected if it found nothing."""
+        """Return the candidate of a search that is over. Raises Rejected if it found none."""
         candidate, told = search.result()
         if candidate is None:
             raise Rejected(RejectionReason.LIMITS, told)
@@ -138,7 +139,7 @@ class TrajectoryMaker:
         return candidate
 
     def search(self, plan: Plan, present: Present, now_ns: int, making: float) -> Search:
-        """The search for the motion to a plan, to be begun, which may take `making` s; or over, where it needs none.
+        """Return a search for the motion to a plan, which may take `making` s; it is over if the motion is known.
 
         Raises:
             Rejected: with the reason.
@@ -154,7 +155,7 @@ class TrajectoryMaker:
             over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= at_ns + self._lead_ns
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= at_ns or over_at_once:
                 raise
-            # Over before the controller is at its beginning: it goes there for the sequences that follow.
+            # It is over before the controller is at its beginning, and goes there for the sequences that follow.
             candidate = Candidate(present.planned.motion, present.planned)
             return Search.over(candidate, plan, self._join_point(plan, present, join_ns, now_ns), len(plan.steps))
         if wait:
@@ -163,7 +164,7 @@ class TrajectoryMaker:
         return Search(plan, point, dropped, self._read(plan, present, join_ns))
 
     def fits(self, search: Search, present: Present, now_ns: int) -> bool:
-        """Return whether the motion that was found may be taken yet: the command will be as it was assumed."""
+        """Return whether a motion that was found still fits: the command will be as the search assumed."""
         point, at_ns = search.point, self._at(now_ns)
         earliest_ns = present.known_from_ns if present.known_from_ns > at_ns else at_ns + SPARE_NS
         if point.join_ns < earliest_ns:
@@ -171,16 +172,16 @@ class TrajectoryMaker:
         return self._is_same(search, present.planned.state_at(point.join_ns), present)
 
     def _is_same(self, search: Search, state: State, present: Present) -> bool:
-        """Tell whether a command is as a search assumed it, or so near that the controller bridges to a measured robot.
+        """Return whether the command is as a search assumed it, or near enough for the bridge from a measured state.
 
-        Only to the first point of a complete plan: what leads to others must end where they begin.
+        The bridge leads only to the first point of a complete plan; a blend to another plan has to begin exactly.
         """
         bridged = search.plan.is_complete and not present.follows
         most = np.array([[SAME_END_RAD], *SAME[1:]]) if bridged else SAME
         return not (np.abs(state.beyond(search.point.state)) > most).any()
 
     def begun_now(self, search: Search, plan: Plan, present: Present, now_ns: int) -> Search | None:
-        """A motion from rest that was found for a plan without a given time, begun now; None: it was not, or moves."""
+        """Begin a motion that was found for a plan without a time now; None if it does not begin at rest."""
         if (plan.origin_ns and not plan.untimed) or np.count_nonzero(search.point.state[1:]) or not search.succeeded:
             return None
         join_ns = self._join_ns(present, now_ns)
@@ -188,10 +189,10 @@ class TrajectoryMaker:
         return search.begun_at(join_ns) if rests and self._is_same(search, state, present) else None
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Make the fastest stop from the present command; None: nothing is commanded.
+        """Return the fastest stop from the present command; None if nothing is commanded.
 
         Raises:
-            NotYet: it can be made only later.
+            NotYet: the command is not known yet.
 
         """
         present = self.beginning.to_stop(now_ns)
@@ -203,7 +204,7 @@ class TrajectoryMaker:
         return self._executable(None, present, candidate, join_ns, now_ns)
 
     def back(self, now_ns: int, way: np.ndarray) -> ExecutableTrajectory | None:
-        """The way back, rad, `[dof]`, of a command that stands after a brake, slowly; None: it stands at a limit."""
+        """Return the slow motion by which the command goes back, rad, `[dof]`; None if limits leave no distance."""
         present = self._published.present.own(now_ns)
         join_ns, rates = self._join_ns(present, now_ns), self.assumed.bounds.rates
         rates = np.vstack([np.minimum(rates[0], _BACK * self.allowance.full_speed), rates[1:]])
@@ -213,14 +214,15 @@ class TrajectoryMaker:
         return self._executable(None, present, Candidate.alone(join_ns, motion), join_ns, now_ns)
 
     def _fastest_stop(self, planned: PlannedMotion, join_ns: int) -> Motion:
-        """The fastest stop of a motion in execution; it may use the rates that this uses."""
+        """Return the fastest stop of a motion, which may be as fast as the motion itself."""
         braking = self.assumed.bounds.raised_to(planned.rest_from(join_ns).unbraked.soon)
         return fastest_stop(planned.state_at(join_ns), braking)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
-        """The motion in execution within lowered limits: slowed along its path, or else stopped; `before` it kept.
+        """Return the motion in execution within lowered limits: slowed along its path or, failing that, stopped.
 
-        None: it keeps these limits, too, or never kept the others, or nothing is in execution. Raises NotYet.
+        `before` are the earlier limits. Returns None if the motion keeps the new limits, too, if it did not keep the
+        earlier ones either, or if nothing is in execution. Raises NotYet.
         """
         present = self.beginning.to_stop(now_ns)
         if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
@@ -243,7 +245,7 @@ class TrajectoryMaker:
         return self._executable(None, present, candidate, join_ns, now_ns)
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
-        """Refuse a motion that exceeds limits, or warn of it, as limits.action says; an empty finding is no excess."""
+        """Refuse a motion with a finding, or warn of it, as limits.action says; an empty finding is none."""
         if finding and self._parameters.limits_action != ACTION_WARN:
             raise Rejected(reason, finding)
         if finding:
@@ -267,18 +269,18 @@ class TrajectoryMaker:
             )
 
     def _join_ns(self, present: Present, now_ns: int) -> int:
-        """Time at which a new plan is taken up, unless it begins later."""
+        """Return when a new plan begins, ns, unless its stamp is later."""
         at_ns = self._at(now_ns)
         return present.known_from_ns if present.known_from_ns > at_ns else at_ns + self._lead_ns
 
     # The motion to the plan, and along it: its beginning, and its reading
 
     def _origin_ns(self, plan: Plan, join_ns: int) -> int:
-        """Time at which the first step of a plan begins."""
+        """Return when the first step of a plan begins, ns."""
         return plan.origin_ns if self._on_schedule and plan.origin_ns else join_ns
 
     def _read(self, plan: Plan, present: Present, join_ns: int) -> Read:
-        """A function that reads a plan, in any thread."""
+        """Return a function, for any thread, that yields the interpolants of a plan."""
         if plan.untimed:
             return partial(self._fastest_along, plan, present.planned, join_ns)
         plan_at, continues = self._published.present.plans(), present.follows and not plan.is_complete
@@ -293,7 +295,7 @@ class TrajectoryMaker:
     def _fastest_along(
         self, path: Plan, commanded: PlannedMotion, join_ns: int, reading: Reading
     ) -> Iterator[PlannedMotion]:
-        """Yield the motion that stops the present one, and passes a path from there as fast as limits allow.
+        """Yield the motion that stops the present one, and then passes a path as fast as limits allow.
 
         Raises Rejected: limits_violated.
         """
@@ -306,14 +308,14 @@ class TrajectoryMaker:
         yield PlannedMotion(join_ns, motion, is_complete=True, said=found.said)
 
     def _join_point(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> JoinPoint:
-        """The state in which a plan is taken up."""
+        """Return the commanded state where a plan begins, and the bounds of the blend from there."""
         state = present.planned.state_at(join_ns)
         stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         by_speed = plan.is_velocities and plan.start is None
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
         limits = self.limits.containing(state.position)
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
-        if measured is not None:  # it may stand a little outside of a limit, and is to come back
+        if measured is not None:  # The robot may stand a little outside of a limit, and may come back.
             limits = limits.containing(measured.position)
         return JoinPoint(state, join_ns, stopped, floating, self.assumed.bounds.within(limits), limits)
 
@@ -322,14 +324,14 @@ class TrajectoryMaker:
     def _executable(
         self, plan: Plan | None, present: Present, candidate: Candidate, join_ns: int, now_ns: int, dropped: int = 0
     ) -> ExecutableTrajectory:
-        """The trajectory from the controller's present command on."""
+        """Return the trajectory from the controller's present command on."""
         motion, start_ns = candidate.joined, join_ns
         state = present.planned.state_at(join_ns)
         clock, at_ns = self._published.motion_clock, self._at(now_ns)
-        if clock.is_scaled:  # it begins on arrival
+        if clock.is_scaled:  # It begins on arrival.
             at_ns = min(clock.begins_ns(now_ns), join_ns)
         begins_ns = max(present.known_from_ns, at_ns)
-        # a clock that is behind has not reached it yet
+        # A clock that is behind has not reached it yet.
         if present.follows and begins_ns == at_ns and not clock.is_scaled:
             begins_ns = max(present.planned.start_ns, at_ns - self._published.clock.unsure_ns)
         skips = present.follows and not self._parameters.publish_lead_in
@@ -338,7 +340,7 @@ class TrajectoryMaker:
             motion, start_ns = continued(before, motion), begins_ns
         motion = motion.without_slivers()
         points = points_of(motion)
-        if clock.is_scaled and start_ns > at_ns:  # the controller goes to the first point by itself
+        if clock.is_scaled and start_ns > at_ns:  # The controller goes to the first point by itself.
             points = points._replace(time_ns=points.time_ns + (start_ns - at_ns))
         require_written(points)
         of_plan = {} if plan is None else {"topic": plan.topic, "received_ns": plan.received_ns}
