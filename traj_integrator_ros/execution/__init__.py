@@ -1,4 +1,4 @@
-"""The motion between the points that a controller is sent, as polynomials, so that it is executed as planned.
+"""Motions as polynomials that a controller reproduces from the points that it is sent.
 
 Only numpy may be imported: nothing here knows torch, ROS, messages or parameters.
 """

@@ -1,4 +1,4 @@
-"""Bounds of joints while they join a plan, or come to rest: limits, or assumptions where there are none."""
+"""Bounds of blends and stops: the limits of joints, or assumed values where there are none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tolerances import ROUNDING
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of joints while they join a plan, `[D]`: rad, rad/s, rad/s^2, rad/s^3; positions may be infinite."""
+    """Bounds of blends and stops, `[D]`: rad, rad/s, rad/s^2, rad/s^3; those of positions may be infinite."""
 
     position_min: np.ndarray
     position_max: np.ndarray
@@ -22,9 +22,9 @@ class Bounds:
     acceleration: np.ndarray
     jerk: np.ndarray
     most: np.ndarray | float = np.inf
-    """Limits that somebody gave, `[3, D]`: velocity, acceleration and jerk are never raised above them."""
+    """Limits that were given, `[3, D]`: velocity, acceleration and jerk are never raised above them."""
     deceleration: np.ndarray | None = None
-    """Bound in place of `acceleration` for joints that slow down, never raised; None or infinite: the same."""
+    """Bound in place of `acceleration` for joints that slow down, never raised. None or infinite: `acceleration`."""
 
     @property
     def stopping(self) -> np.ndarray:
@@ -35,27 +35,27 @@ class Bounds:
 
     @property
     def either(self) -> np.ndarray:
-        """Largest acceleration that a joint may have both when it speeds up and when it slows down, `[D]`."""
+        """Largest acceleration that is allowed both for speeding up and for slowing down, `[D]`."""
         return self.acceleration if self.deceleration is None else np.minimum(self.acceleration, self.deceleration)
 
     @property
     def rates(self) -> np.ndarray:
-        """Largest velocity, acceleration (either way) and jerk, `[3, D]`."""
+        """Largest velocity, acceleration (the value of `either`) and jerk, `[3, D]`."""
         return np.array([self.velocity, self.either, self.jerk])
 
     def steers(self, motion: Motion, joints: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Share of the allowed acceleration that some joints use as they speed up or slow down, `[M]`."""
+        """Return the share of the allowed acceleration that the chosen joints use, `[M]`."""
         least, most = extremes(forward(motion, self.either[joints]))[:, 2]
         return np.maximum(most / self.acceleration[joints], -least / self.stopping[joints])
 
     def of(self, joint: int) -> Bounds:
-        """Bounds of one joint, `[1]`."""
+        """Return the bounds of one joint, `[1]`."""
         parts = (getattr(self, field.name) for field in fields(self))
         return Bounds(*(part[..., joint : joint + 1] if isinstance(part, np.ndarray) else part for part in parts))
 
     @cached_property
     def sides(self) -> np.ndarray:
-        """Least and greatest value of each derivative, whether joints speed up or slow down, `[2, 4, D]`."""
+        """Least and greatest value of each derivative, for speeding up and slowing down alike, `[2, 4, D]`."""
         return _ranges(self.position_min, self.position_max, self.rates)
 
     @cached_property
@@ -66,13 +66,13 @@ class Bounds:
         return _ranges(self.position_min - ROUNDING, self.position_max + ROUNDING, largest)
 
     def stop_durations(self, velocity: np.ndarray) -> np.ndarray:
-        """Time to rest of each joint, s, `[D]`, from a constant velocity."""
+        """Return the time that each joint takes to stop from a constant velocity, s, `[D]`."""
         v, a, j = np.abs(velocity), self.stopping, self.jerk
         full, rise = v / a, a / j
         return np.where(full > rise, full + rise, 2 * np.sqrt(v / j))
 
     def demands_of(self, motion: Motion) -> np.ndarray:
-        """The largest velocity, acceleration or jerk of each joint, relative to these, `[D]`; 1 where it is no more."""
+        """Return the largest ratio of velocity, acceleration or jerk to its bound, `[D]`, but at least 1."""
         if keeps(motion, self.sides):
             return np.ones(motion.dof)
         least, most = extremes(motion)
@@ -83,7 +83,7 @@ class Bounds:
         return demand.max(axis=0)
 
     def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
-        """Bounds that a motion keeps with a share of its jerk: assumed rates are raised where it exceeds them."""
+        """Return bounds that are raised to what a motion uses (a share of its jerk), where they are only assumed."""
         shares = np.array([[1.0], [1.0], [1.0], [jerk_share]])
         if keeps(motion, self.sides if jerk_share == 1.0 else self.sides / shares):
             return self
@@ -94,7 +94,7 @@ class Bounds:
         return replace(self, velocity=velocity, acceleration=acceleration, jerk=jerk)
 
     def within(self, limits: Limits) -> Bounds:
-        """The same bounds, with positions widened to those that limits allow, wherever a robot may stand."""
+        """Return the same bounds with positions widened to those that limits allow."""
         low, high = limits.position_min, limits.position_max
         same = (low is None or (low >= self.position_min).all()) and (high is None or (high <= self.position_max).all())
         if same:
@@ -106,7 +106,7 @@ class Bounds:
         )
 
     def containing(self, motion: Motion) -> Bounds:
-        """The same bounds, with positions widened to those of a motion."""
+        """Return the same bounds with positions widened to those of a motion."""
         if keeps(motion, _ranges(self.position_min, self.position_max, np.full((3, motion.dof), np.inf))):
             return self
         least, most = extremes(motion)[:, 0]
@@ -115,7 +115,7 @@ class Bounds:
 
 
 def _ranges(position_min: np.ndarray, position_max: np.ndarray, largest: np.ndarray) -> np.ndarray:
-    """Least and greatest value of each derivative, `[2, 4, D]`, from the largest of all but the first, `[3, D]`."""
+    """Return least and greatest values, `[2, 4, D]`, from those of positions and the largest rates, `[3, D]`."""
     ranges = np.empty((2, 4, len(position_min)))
     ranges[0, 0], ranges[0, 1:] = position_min, -largest
     ranges[1, 0], ranges[1, 1:] = position_max, largest

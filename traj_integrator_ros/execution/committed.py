@@ -1,4 +1,4 @@
-"""Rows of the motion in execution around a time, as the node finds them and as its clients get them."""
+"""The answer of `~/committed`, in the form in which the node finds it and clients get it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Committed(NamedTuple):
     joint_names: tuple[str, ...]
     now_ns: int
     lead: float
-    """Time from a sequence's arrival until it can change the motion, s."""
+    """Time from the arrival of a sequence until it can change the motion, s."""
     committed: int
     """Number of rows, counted from the first, that cannot be changed any more."""
     executing: bool

@@ -1,4 +1,4 @@
-"""The motion through positions that begins in a state and comes to rest at the last of them, which it does not pass."""
+"""The motion through positions that begins in a state and comes to rest at the last position without passing it."""
 
 from __future__ import annotations
 
@@ -23,33 +23,34 @@ from .rows import (
 from .tolerances import SECOND_NS
 
 _FADE_S = 0.2
-"""Longest time, s, in which the acceleration of an end fades."""
+"""Longest time, s, over which the acceleration at an end is blended out."""
 _FADES = (FADE_STEPS, 6, 12, 24)
-"""Steps in which the accelerations of both ends fade: the fewest that keep the jerk limit."""
+"""Numbers of steps over which the accelerations at both ends are blended out: the first that keeps the jerk limit."""
 _PASSED_RAD = 1e-7
-"""Distance, rad or m, by which rounding may pass the outermost row."""
+"""Distance, rad or m, by which rounding may lead beyond the outermost row."""
 _BETWEEN_ROWS_RAD = 1e-3
-"""Distance, rad or m, that a motion may swing beyond its outermost row where the rows themselves turn between two."""
+"""Largest distance, rad or m, by which a motion may swing beyond its outermost row if it turns between two rows."""
 _TURNS = 1.25
-"""Distance that a sine with six rows a period goes beyond three of them, relative to the parabola through them."""
+"""Ratio of the turn of a sine with six rows a period, beyond three of these rows, to that of the parabola through them.
+"""
 _OF_MEAN = (2.0, 1.0, 0.0)
-"""Velocities tried at a row, as parts of the mean velocity to the next: 2 is a constant deceleration to rest there."""
+"""Velocities tried at a row, as multiples of the mean velocity to the next one: 2 decelerates evenly to rest there."""
 
 
 def through_to_rest(
     steps: np.ndarray, rows: np.ndarray, begin: State, jerk: np.ndarray | None = None
 ) -> Motion:
-    """The C2 spline through rows that begins in a state and ends at rest at the last one.
+    """Return the C2 spline through rows that begins in a state and ends at rest at the last row.
 
-    A joint whose last rows are the same rests from the first of those on. No joint swings beyond the outermost of its
-    rows, but for what its rows turn between two samples: where a spline would, it is slower at the row before, or rests
-    at the outermost row.
+    A joint whose last rows are equal rests from the first of these on. No joint swings beyond its outermost row, except
+    as far as the motion that was sampled may turn between two rows. Where the spline would swing further, the joint is
+    slower at the row before, or rests at the outermost row.
 
     Args:
         steps: time between the rows, s, positive: `[N]`.
         rows: `[N + 1, D]`, rad.
         begin: velocity and acceleration at the first row.
-        jerk: rad/s^3, `[D]`, kept by slower fades if possible; None: does not matter.
+        jerk: limit, rad/s^3, `[D]`, which slower blends keep if possible; None: no limit.
 
     """
     for fade in _FADES:
@@ -60,21 +61,21 @@ def through_to_rest(
 
 
 def cubics(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> Motion:
-    """The cubics that a controller interpolates between rows with velocities, each `[N + 1, D]`."""
+    """Return the cubics that a controller interpolates between rows with velocities, each `[N + 1, D]`."""
     time_ns = np.concatenate([[0], np.rint(steps.cumsum() * SECOND_NS).astype(np.int64)])
     return motion_of_points(Points(time_ns, rows, velocity, None))
 
 
 def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    """Velocities at all of the rows `[N + 1, D]`, where only some rows have them; the others are NaN.
+    """Return velocities at all rows `[N + 1, D]`, given those at some rows (NaN at the others).
 
-    Between two rows that have velocities, those are of the C2 spline that begins and ends with these; where it would
-    swing beyond the outermost of all rows of a joint, of one that does not, if there is one.
+    Between two rows with velocities they are those of the C2 spline that begins and ends with these velocities. If that
+    spline swings beyond the outermost row of a joint, they are those of a slower one that does not, if there is one.
 
     Args:
-        steps: as for `through_to_rest`, like rows.
-        rows: with which the velocities belong.
-        velocity: rad/s, `[N + 1, D]`, of the first and the last row at least.
+        steps: as for `through_to_rest`.
+        rows: as for `through_to_rest`.
+        velocity: rad/s, `[N + 1, D]`; those of the first and the last row must be given.
 
     """
     given = np.flatnonzero(~np.isnan(velocity).any(axis=1))
@@ -100,7 +101,7 @@ def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarra
 
 
 def _through(steps: np.ndarray, rows: np.ndarray, begin: State, fade: int) -> Motion:
-    """The motion with the accelerations of its ends faded within some steps."""
+    """Return the motion with the accelerations at its ends blended out over some steps."""
     whole = _faded(_spline(steps, rows, begin.velocity), begin, fade)
     last = _last_moves(rows)
     for joint in range(rows.shape[1]):
@@ -113,22 +114,23 @@ def _through(steps: np.ndarray, rows: np.ndarray, begin: State, fade: int) -> Mo
 
 
 def _last_moves(rows: np.ndarray) -> np.ndarray:
-    """Number of steps after which each joint is at its end, `[D]`; all steps for a joint that never leaves it."""
+    """Return the number of steps after which each joint is at its end, `[D]`; all for a joint that never leaves it."""
     away = rows != rows[-1]
     return np.where(away.any(axis=0), len(rows) - np.argmax(away[::-1], axis=0), len(rows) - 1)
 
 
 def _faded(spline: Motion, begin: State, fade: int) -> Motion:
-    """A spline with the accelerations of its ends faded, and at rest at its end."""
+    """Blend out the accelerations at both ends of a spline, so that it ends at rest."""
     knots = spline.knots
     started = faded_in(spline, begin.known.acceleration, fade_span(knots, _FADE_S, fade))
     return faded_out(started, fade_span(knots[-1] - knots[::-1], _FADE_S, fade))._replace(ends_at_rest=True)
 
 
 def _kept_within(steps: np.ndarray, rows: np.ndarray, begin: State, fade: int) -> Motion:
-    """The motion of one joint through rows `[N + 1, 1]` that does not swing beyond them, if there is one.
+    """Return a motion of one joint through rows `[N + 1, 1]` that does not swing beyond them, if there is one.
 
-    The fade of a large acceleration swings by itself, unless it is over at the next row; and at last, it rests at each.
+    Blending out a large acceleration swings by itself, unless it is over at the next row. If nothing else helps, the
+    joint rests at each row.
     """
 
     def made(chosen: Mapping[int, float], fade: int = 1) -> Motion:
@@ -145,9 +147,9 @@ def _kept_within(steps: np.ndarray, rows: np.ndarray, begin: State, fade: int) -
 def _forward(
     steps: np.ndarray, rows: np.ndarray, made: Callable[[Mapping[int, float]], Motion], given: Mapping[int, float]
 ) -> Motion:
-    """The motion of one joint through rows `[N + 1, 1]`, slower at those beside which it would swing beyond them.
+    """Slow one joint down at the rows `[N + 1, 1]` beside which it would swing beyond the outermost one.
 
-    It is `made` with velocities at some rows; those that are `given` stay as they are.
+    `made` returns the motion with chosen velocities at some rows; velocities that are `given` are not changed.
     """
     chosen = dict(given)
     tried = dict.fromkeys(given, len(_OF_MEAN))
@@ -165,7 +167,7 @@ def _forward(
 
 
 def _to_slow(swinging: np.ndarray, rows: np.ndarray, tried: Mapping[int, int]) -> int | None:
-    """The row at which a joint is to be slower next, among those beside pieces that swing; None: there is none."""
+    """Return the row, beside a segment that swings, at which a joint is slowed next; None if there is none left."""
     for piece in np.flatnonzero(swinging).tolist():
         ends = [row for row in (piece, piece + 1) if 0 < row < len(rows) - 1]
         ends.sort(key=lambda row: rows[row, 0] not in (rows.min(), rows.max()))
@@ -176,12 +178,12 @@ def _to_slow(swinging: np.ndarray, rows: np.ndarray, tried: Mapping[int, int]) -
 
 
 def _between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[int, float]) -> Motion:
-    """Splines of one joint between rows whose velocities are chosen, joined with one acceleration at each of these."""
+    """Return splines of one joint between rows with chosen velocities, with one acceleration at each of these rows."""
     return Motion(knots_of(steps), quintics(steps, _states_between(steps, rows, begin, chosen)), ends_at_rest=True)
 
 
 def _states_between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[int, float]) -> np.ndarray:
-    """The same splines at the rows: positions, velocities and accelerations, `[3, N + 1, 1]`."""
+    """Return positions, velocities and accelerations of these splines at the rows, `[3, N + 1, 1]`."""
     velocity = {0: float(begin.velocity[0]), **chosen, len(steps): 0.0}
     states = np.zeros((3, len(rows), 1))
     states[0] = rows
@@ -190,17 +192,17 @@ def _states_between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: M
         part, before = _spline(steps[first:last], rows[first : last + 1], *ends), float(states[2, first, 0])
         states[1:, first:last] = part.states_at(part.knots[:-1], 3)[1:]
         if first in chosen:
-            both = before, float(states[2, first, 0])  # the smaller one, so that neither side swings
+            both = before, float(states[2, first, 0])  # The smaller one, so that neither side swings.
             states[2, first] = min(both, key=abs) if both[0] * both[1] > 0 and chosen[first] != 0 else 0.0
         states[1:, last] = [[velocity[last]], part.end.acceleration]
     return states
 
 
 def _spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray | None = None) -> Motion:
-    """The C2 cubic spline through rows with both velocities clamped; the last one is 0 if it is not given."""
+    """Return the C2 cubic spline through rows with velocities at both ends; the last one is 0 if it is not given."""
     if end is None or not end.any():
         return cubic_spline(steps, rows, begin, ends_at_rest=True)
-    drift = end * np.concatenate([[0.0], steps.cumsum()])[:, None]  # without this drift, the spline ends at rest
+    drift = end * np.concatenate([[0.0], steps.cumsum()])[:, None]  # Without this drift, the spline ends at rest.
     motion = cubic_spline(steps, rows - drift, begin - end, ends_at_rest=True)
     coefficients = motion.coefficients.copy()
     coefficients[:, 0] += drift[:-1]
@@ -209,12 +211,12 @@ def _spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndar
 
 
 def _swings(motion: Motion, rows: np.ndarray) -> np.ndarray:
-    """Flags of the pieces of one joint that lead beyond its outermost rows, `[N + 1, 1]`: bool `[N]`."""
+    """Return which segments of one joint lead beyond its outermost rows, `[N + 1, 1]`: bool `[N]`."""
     low, high = rows.min() - _turn(rows, np.argmin(rows)), rows.max() + _turn(rows, np.argmax(rows))
     least, most = extremes(motion)[:, 0]
     if least[0] >= low and most[0] <= high:
         return np.zeros(len(motion.coefficients), bool)
-    control = bernstein(motion.coefficients, motion.steps, 0)[:, :, 0]  # it contains the piece
+    control = bernstein(motion.coefficients, motion.steps, 0)[:, :, 0]  # The control points contain the segment.
     swinging = (control.min(axis=1) < low) | (control.max(axis=1) > high)
     for k in np.flatnonzero(swinging).tolist():
         least, most = extremes(Motion(motion.knots[k : k + 2], motion.coefficients[k : k + 1]))[:, 0, 0]
@@ -223,7 +225,7 @@ def _swings(motion: Motion, rows: np.ndarray) -> np.ndarray:
 
 
 def _turn(rows: np.ndarray, place: int) -> float:
-    """Distance that a joint may swing beyond a row: as far as a parabola through three rows, if that is small."""
+    """Return how far a joint may swing beyond a row, rad: as the parabola through three rows, if that is little."""
     if not 0 < place < len(rows) - 1:
         return _PASSED_RAD
     bend = _TURNS * abs(rows[place - 1, 0] - 2 * rows[place, 0] + rows[place + 1, 0]) / 8

@@ -1,7 +1,8 @@
-"""From what is commanded to a plan, each joint by itself: the smoothest way within limits.
+"""The blend from the present command to a plan: the smoothest one within limits, each joint by itself.
 
 The difference e between command and plan has the least integral of e^2 + 3 tau^2 e'^2 + 3 tau^4 e''^2 + tau^6 e'''^2.
-Without limits it goes as three critically damped poles at the bandwidth 1 / (2 pi tau). Its jerk is piecewise constant.
+Without limits it decays as three critically damped poles at the bandwidth 1 / (2 pi tau). Its jerk is piecewise
+constant.
 Position, velocity, acceleration and jerk of the sum stay within bounds, also between knots. A joint on its plan stays
 on it to the last bit.
 """
@@ -22,64 +23,68 @@ from .tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, SAME, SECOND_NS
 from .tracking import Way, track
 
 _INTERVAL_S = 0.02
-"""Longest interval of constant jerk, s: with 10 ms, rms accelerations change by less than 0.1 %."""
+"""Longest interval of constant jerk, s: halving it changes rms accelerations by less than 0.1 %."""
 _FIRST_S = 2e-4
-"""Shortest time until the first knot of a plan that begins an interval, s."""
+"""Smallest time, s, at which a knot of the plan begins an interval."""
 _INTERVALS = 200
-"""Number of intervals of a long way, which are longer then."""
+"""Largest number of intervals; in a long blend, they are longer instead."""
 _HORIZON = 18.0
-"""Time, in units of tau, by which a difference is gone: three poles leave 3e-6 of it."""
+"""Duration of a blend without limits, in units of tau: three poles leave 3e-6 of the difference."""
 _LONGEST_S = 40.0
-"""Longest way to a plan, s."""
+"""Longest blend, s."""
 _OF_VELOCITY = 0.5
 """Share of the largest velocity with which the time for closing a gap is estimated."""
 _AT_END = 1e6
-"""Weight of the difference at the end of the horizon, relative to that of a time of tau."""
+"""Weight of the difference at the end of the horizon, relative to its weight over a time of tau."""
 _LEFT = 1e-3
-"""Share of the largest difference, or of 1 mrad, that may be left at the end of the horizon; a quintic removes it."""
+"""Share of the largest difference (or of 1 mrad) that may be left at the end of the horizon; a quintic removes it."""
 _ROUNDS = 7
-"""Most solutions in which bounds at knots are tightened where the motion between knots exceeds them."""
+"""Largest number of solutions: after each, bounds at knots are tightened where the motion exceeds them in between."""
 _BEYOND = np.array([5e-8, 2e-4, 2e-4, 2e-4])
-"""Excess of a bound between knots that is left: rad; shares of the velocity, acceleration and jerk."""
+"""Excess of bounds between knots that is accepted: rad, then shares of velocity, acceleration and jerk."""
 _TIGHTER = 2.0
-"""Factor by which a bound is tightened more than it was exceeded, since the neighbours of a knot give way."""
+"""Ratio by which a bound is tightened more than it was exceeded, since the neighbouring knots give way."""
 _SPARE = 1e-4
-"""Share by which bounds exceed those of plans, which would start the search if they use all of it."""
-_TURNS_RAD, _TURNS_SHARE = 1e-3, 0.01
-"""A plan that goes back by more than this, or this share of its way, turns by itself; less is its ringing."""
+"""Share by which bounds are widened, so that a plan that uses a limit completely counts as within it."""
+_TURNS_RAD = 1e-3
+"""Distance, rad or m, beyond which a plan that goes back counts as one that turns; less is its ringing."""
+_TURNS_SHARE = 0.01
+"""The same as a share of the distance that the plan covers."""
 _REST_RAD = 1e-6
-"""Distance, rad or m, beyond where a plan rests that a joint may swing: rounding."""
+"""Distance, rad or m, beyond the rest of a plan that counts as rounding."""
 _BACK_RAD = 2e-5
-"""Way back, rad or m, that counts as none."""
+"""Distance, rad or m, of going back that counts as none."""
 _TURNED = ((-1.0) ** np.arange(SIZE))[:, None]
-"""Signs of the derivatives of a motion that is passed backwards."""
+"""Signs of the derivatives of a motion that is played backwards."""
 
 
 class Followed(NamedTuple):
-    """A motion from the command to a plan, and along it."""
+    """A blend from the command to a plan, and the motion along it."""
 
     motion: Motion
     shift: np.ndarray
-    """By how much the plan's end was moved, rad, `[D]`: of joints about velocities, or that end beyond a limit."""
+    """Shift of the plan's end, rad, `[D]`: not 0 for joints that follow velocities, or whose plan ends beyond a limit.
+    """
     apart: np.ndarray
-    """How much further joints whose plan exceeds bounds are from it than without limits, at most, rad, `[D]`."""
+    """Largest distance from a plan beyond bounds that the bounds add, rad, `[D]`; 0 for plans within them."""
 
 
 def follow(
     start: State, plan: Motion, bounds: Bounds, bandwidth: float, floating: np.ndarray | None = None
 ) -> Followed | None:
-    """Return the motion that begins in a state and becomes a plan; None: a joint cannot come to it.
+    """Return the motion that begins in a state and blends into a plan; None if a joint cannot reach the plan.
 
     Args:
         start: the commanded state when the plan begins, with an acceleration.
-        plan: from its begin on; before `plan_from` it says nothing.
+        plan: from its beginning on; its part before `plan_from` is not followed.
         bounds: of the motion. Where they cannot be kept, it exceeds them by as little as possible.
-        bandwidth: with which differences go, Hz.
-        floating: joints whose plan is about velocities, bool `[D]`: their place is where these lead; None: no joint.
+        bandwidth: of the decay of differences, Hz.
+        floating: joints that follow velocities only, bool `[D]`, so that their position is where these lead; None: no
+            joint does.
 
     """
     difference = start.beyond(plan.begin)
-    if not plan.with_accelerations:  # it jumps anyway
+    if not plan.with_accelerations:  # it jumps in any case
         difference[2] = 0.0
     off = (np.abs(difference) > SAME).any(axis=0)
     floats = np.zeros(plan.dof, bool) if floating is None else floating & (np.abs(difference) > SAME)[1:].any(axis=0)
@@ -87,7 +92,7 @@ def follow(
         floats = floats | (floating & (plan.plan_from > 0))
     inside = _inside(plan, bounds)
     joints = off | ~inside | (plan.plan_from > 0)
-    if not np.count_nonzero(joints):  # takes a quarter of the time of any(), for every sequence
+    if not np.count_nonzero(joints):  # a quarter of the time of any(), for every sequence
         return Followed(plan, np.zeros(plan.dof), np.zeros(plan.dof))
     if floating is not None and (alone := floating & ~floats).any():
         plan = plan.moved(np.where(alone, difference[0], 0.0))  # its velocity is reached already
@@ -109,7 +114,7 @@ def follow(
 
 
 def _inside(plan: Motion, bounds: Bounds) -> np.ndarray:
-    """Flags of joints whose plan keeps bounds, bool `[D]`."""
+    """Return which joints keep bounds in the plan, bool `[D]`."""
     valid = plan.valid
     kept = keeping(valid, bounds.sides + _slack(bounds))
     if bounds.deceleration is not None and kept.any():
@@ -118,7 +123,7 @@ def _inside(plan: Motion, bounds: Bounds) -> np.ndarray:
 
 
 def _slack(bounds: Bounds) -> np.ndarray:
-    """What plans may exceed bounds by, `[2, 4, D]`."""
+    """Return by how much plans may exceed bounds, `[2, 4, D]`."""
     slack = _SPARE * np.abs(bounds.sides)
     slack[:, 0] = 0.0
     slack[0] *= -1
@@ -126,7 +131,7 @@ def _slack(bounds: Bounds) -> np.ndarray:
 
 
 def _last_beyond(plan: Motion, bounds: Bounds) -> float:
-    """Time of the end of the last piece of a plan that exceeds bounds, s."""
+    """Return when the last segment of a plan that exceeds bounds ends, s."""
     least, most = _extremes_of_pieces(plan)
     sides = bounds.sides + _slack(bounds)
     beyond = ((least < sides[0]) | (most > sides[1])).any(axis=(1, 2))
@@ -134,7 +139,7 @@ def _last_beyond(plan: Motion, bounds: Bounds) -> float:
 
 
 def _extremes_of_pieces(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
-    """Least and greatest value of each derivative in each piece, `[N, 4, D]` each."""
+    """Return the least and greatest value of each derivative in each segment, `[N, 4, D]` each."""
     ranges = np.empty((len(motion.coefficients), 2, 4, motion.dof))
     ranges[:, 0], ranges[:, 1] = np.inf, -np.inf
     native.widen_each(motion.coefficients, motion.knots, ranges)
@@ -142,7 +147,7 @@ def _extremes_of_pieces(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _end(plan: Motion, until: float) -> float:
-    """The end of a horizon, s: not just before or after the end of a plan."""
+    """Return the end of a horizon, s, moved where it would be within a millisecond of the end of the plan."""
     until = round(until * SECOND_NS) * NANOSECOND_S
     if not plan.ends_at_rest:
         return min(until, plan.duration) if until < plan.duration - MOMENT_S else plan.duration
@@ -152,7 +157,7 @@ def _end(plan: Motion, until: float) -> float:
 
 
 def _grid(plan: Motion, until: float) -> np.ndarray:
-    """Knots of the difference, s: those of the plan that are not close together, and enough between them."""
+    """Return the knots of the difference, s: the plan's, without close ones, and more of them in long intervals."""
     longest = max(_INTERVAL_S, until / _INTERVALS)
     inner = plan.knots[: int(plan.knots.searchsorted(until - MOMENT_S))]
     kept = spaced(np.append(inner, until), longest / 4)
@@ -166,7 +171,7 @@ def _grid(plan: Motion, until: float) -> np.ndarray:
 
 
 def _on(motion: Motion, knots: np.ndarray) -> np.ndarray:
-    """Coefficients of a motion in pieces between other knots, each within one of its own, `[n, SIZE, D]`."""
+    """Return the coefficients `[n, SIZE, D]` of a motion between finer knots, which include its own."""
     middle = (knots[:-1] + knots[1:]) / 2
     piece = np.clip(motion.knots.searchsorted(middle, side="right") - 1, 0, len(motion.coefficients) - 1)
     by, of_pieces = knots[:-1] - motion.knots[piece], motion.coefficients[piece]
@@ -180,7 +185,7 @@ def _on(motion: Motion, knots: np.ndarray) -> np.ndarray:
 
 
 class _Problem:
-    """The way to a plan within a horizon."""
+    """The blend to a plan within a horizon."""
 
     def __init__(
         self,
@@ -199,7 +204,7 @@ class _Problem:
         end, sides = plan.end.position, bounds.sides[:, 0]
         rests_outside = plan.ends_at_rest and until > plan.duration
         self.moved = floats | (rests_outside & ((end < sides[0]) | (end > sides[1])))
-        """Joints that end elsewhere than their plan: one about velocities, or one that ends beyond a limit."""
+        """Joints that end elsewhere than their plan: they follow velocities, or the plan ends beyond a limit."""
         whole = plan if until <= plan.duration else plan.raised().then(
             resting(plan.end.position, until - plan.duration)
         )
@@ -209,14 +214,14 @@ class _Problem:
         self.union = union = union[np.append(np.diff(union) > ROUNDING, True)]
         union[-1] = until
         self.first = union.searchsorted(grid[:-1] - ROUNDING)
-        """First piece of each interval."""
+        """First segment of each interval."""
         self.owner = np.repeat(np.arange(len(grid) - 1), np.diff(np.append(self.first, len(union) - 1)))
-        """Interval of each piece."""
+        """Interval of each segment."""
         self.of_plan = _on(whole, union)
         self.low, self.high = self._bounds()
 
     def solved(self, *, forward: bool) -> Followed | None:
-        """The motion, perhaps one that does not go back where its plan does not; None: the horizon is too short."""
+        """Return the motion, with `forward` one that goes back only if the plan does; None: too short a horizon."""
         joints = np.flatnonzero(self.joints)
         weights = self._weights(joints)
         endless = np.full((4, len(self.grid) - 1, len(joints)), np.inf)
@@ -246,7 +251,7 @@ class _Problem:
         return track(np.diff(self.grid), weights, self.tau**6, start, low, high, self.tau)
 
     def _weights(self, joints: np.ndarray) -> np.ndarray:
-        """Weights of the difference and its derivatives at knots, `[M, 3, joints]`."""
+        """Return the weights of the difference and its derivatives at knots, `[M, 3, joints]`."""
         steps, tau = np.diff(self.grid), self.tau
         each = np.append((steps[1:] + steps[:-1]) / 2, steps[-1] / 2)
         each[self.grid[1:] < self.plan.plan_from - ROUNDING] = 0.0
@@ -256,7 +261,7 @@ class _Problem:
         return weights * (tau ** np.array([0.0, 2.0, 4.0]))[:, None]
 
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of the difference and its derivatives at knots, and of its jerk in intervals: `[4, M, D]` each."""
+        """Return bounds of the difference, of its derivatives and, in intervals, of its jerk, `[4, M, D]` each."""
         c, s, bounds = self.of_plan, np.diff(self.union)[:, None], self.bounds
         position = c[:, 0] + s * (c[:, 1] + s * (c[:, 2] + s * (c[:, 3] + s * (c[:, 4] + s * c[:, 5]))))
         velocity = c[:, 1] + s * (2 * c[:, 2] + s * (3 * c[:, 3] + s * (4 * c[:, 4] + s * 5 * c[:, 5])))
@@ -273,7 +278,7 @@ class _Problem:
         low[1], high[1] = sides[0, 1] - self.speed, sides[1, 1] - self.speed
         self.least, self.most = np.tile(sides[:, 2][:, None], (1, len(last), 1))
         """Least and greatest acceleration in each interval, `[M, D]`."""
-        if bounds.deceleration is not None:  # a plan may slow down, or speed up, more than joints may in any case
+        if bounds.deceleration is not None:  # a plan may slow down faster than joints speed up
             ends = np.stack([2 * c[:, 2], acceleration])
             self.least = np.minimum(self.least, np.minimum.reduceat(ends.min(0), self.first))
             self.most = np.maximum(self.most, np.maximum.reduceat(ends.max(0), self.first))
@@ -286,7 +291,7 @@ class _Problem:
         return low, high
 
     def _go_forward(self, joints: np.ndarray, free: Way, low: np.ndarray, high: np.ndarray) -> None:
-        """Let no joint go back on its way to a plan that only goes forward from where it is, nor beyond its rest."""
+        """Let no joint go back to meet a plan that goes forward from there, nor pass the place where its plan rests."""
         try:
             stop = extremes(fastest_stop(self.start, self.bounds))[:, 0]
         except ValueError:
@@ -302,7 +307,7 @@ class _Problem:
         way = np.where(up & down, onward, np.where(up, 1.0, np.where(down, -1.0, 0.0)))
         farthest = np.where(way > 0, ahead.max(axis=0), -ahead.min(axis=0))
         passed = np.where(way > 0, stop[1], -stop[0])
-        """Where it can stop at the earliest, which may be behind where its plan rests: then it comes back."""
+        """Earliest place where the joint can stop; if the plan rests before it, the joint has to come back."""
         behind = ~floats & (farthest < start.position * way - _BACK_RAD)
         for index, joint in enumerate(joints.tolist()):
             sign, since, speed = way[joint], 0, self.speed[:, joint]
@@ -322,7 +327,7 @@ class _Problem:
                 rest[0, :, index] = sign * np.minimum(sign * rest[0, :, index], most)
 
     def _beyond(self, joints: np.ndarray, free: Way, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Numbers, among joints, of those that exceed bounds without being held back; tightens bounds between knots."""
+        """Return the indices of joints that exceed bounds in the free blend; tightens their bounds between knots."""
         at_knots = free.states[1:].transpose(1, 0, 2)
         found = ((at_knots < low[:3]) | (at_knots > high[:3])).any(axis=(0, 1))
         found |= ((free.jerks < low[3]) | (free.jerks > high[3])).any(axis=0)
@@ -334,7 +339,7 @@ class _Problem:
     def _tighten(
         self, joints: np.ndarray, way: Way, low: np.ndarray, high: np.ndarray, columns: np.ndarray
     ) -> np.ndarray:
-        """Tighten bounds at the ends of intervals within which joints exceed them; returns flags of these joints."""
+        """Tighten bounds at the ends of intervals in which joints exceed them; returns which joints do, bool."""
         if not len(joints):
             return np.zeros(0, bool)
         motion = self._motion(joints, way)
@@ -364,7 +369,7 @@ class _Problem:
         return found
 
     def _outside(self, joints: np.ndarray, way: Way) -> np.ndarray:
-        """Flags of intervals that begin or end beyond bounds, which nothing could keep, bool `[M, joints]`."""
+        """Return which intervals begin or end beyond bounds that cannot be kept, bool `[M, joints]`."""
         states = way.states[1:].transpose(1, 0, 2)
         low, high = self.low[:2][:, :, joints], self.high[:2][:, :, joints]
         room = _BEYOND[:2, None, None] * np.stack([np.ones(len(joints)), self.bounds.velocity[joints]])[:, None]
@@ -375,7 +380,7 @@ class _Problem:
         return at_knots | np.vstack([at_start, at_knots[:-1]])
 
     def _motion(self, joints: np.ndarray, way: Way) -> Motion:
-        """Joints of the plan with their difference, within the horizon."""
+        """Return the chosen joints of the plan plus their difference, within the horizon."""
         steps = len(self.grid) - 1
         added = np.zeros((steps, SIZE, len(joints)))
         added[:, 0], added[:, 1] = way.states[:-1, 0], way.states[:-1, 1]
@@ -385,7 +390,7 @@ class _Problem:
         return Motion(self.union, np.ascontiguousarray(self.of_plan[:, :, joints] + added))
 
     def _sum(self, joints: np.ndarray, way: Way, apart: np.ndarray) -> Followed:
-        """The plan with its difference, and on along the plan."""
+        """Return the plan plus the difference, and the rest of the plan after the horizon."""
         plan, ends, shift = self.plan, way.states[-1].copy(), np.zeros(self.plan.dof)
         moved_joints = self.moved[joints]
         shift[joints[moved_joints]] = ends[0, moved_joints]
@@ -410,7 +415,7 @@ class _Problem:
 
 
 def _with(way: Way, columns: np.ndarray, found: Way) -> Way:
-    """A way with those of some joints replaced."""
+    """Return a blend in which some joints are replaced."""
     states, jerks = way.states.copy(), way.jerks.copy()
     states[:, :, columns], jerks[:, columns] = found.states, found.jerks
     return way._replace(states=states, jerks=jerks)

@@ -1,6 +1,6 @@
-"""What rows mean: the smooth motion through them or, where they have noise, near them.
+"""The interpolant of rows: the smoothest motion through them or, if they are noisy, near them.
 
-`src/interpolant.cpp` finds it, in a time that is proportional to the number of rows.
+`src/interpolant.cpp` computes it, in a time that is proportional to the number of rows.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from .motion import SHORTEST_GAP, Motion
 from .rows import knots_of
 
 MOST_MOVED = 5e-3
-"""rad, or m: distance by which a row may move, however small its noise is."""
+"""Distance, rad or m, by which the interpolant may pass a row, however small the noise is."""
 
 
 _CLOSE = 5e-3
-"""Share of the mean step: rows closer than it are rows of one time, for their slope would be all noise."""
+"""Share of the mean step. Rows that are closer in time count as rows of one time: their slope would be noise alone."""
 
 
 class Fit(NamedTuple):
-    """A motion near rows."""
+    """An interpolant and the noise of its rows."""
 
     motion: Motion
     noise: np.ndarray
-    """Standard deviation of the rows' noise, as it was found: float64 `[D]`; 0: the motion goes through them."""
+    """Estimated standard deviation of the noise, float64 `[D]`; 0 where the motion passes the rows exactly."""
 
 
 def interpolant(
@@ -38,7 +38,7 @@ def interpolant(
     weights: np.ndarray | None = None,
     most_moved: float | np.ndarray = MOST_MOVED,
 ) -> Motion:
-    """Return the motion that rows mean; see `fit`."""
+    """Return the interpolant of rows; see `fit`."""
     return fit(steps, rows, rests, start=start, weights=weights, most_moved=most_moved).motion
 
 
@@ -51,24 +51,24 @@ def fit(
     weights: np.ndarray | None = None,
     most_moved: float | np.ndarray = MOST_MOVED,
 ) -> Fit:
-    """Return the C2 cubic spline with the least sum of squares of distances from rows and of jerk, and their noise.
+    """Return the C2 cubic spline that minimizes squared distances from rows and squared jerk, and the rows' noise.
 
-    For each joint, the sizes of noise and jerk are those of maximum restricted likelihood (Patterson and Thompson
-    1971). Unless noise is far more likely than none, the spline goes through the rows, to rounding. Otherwise rows move
-    by at most 4.5 times their noise, or `most_moved`.
+    For each joint, the variances of noise and jerk, which weigh the two, are those of maximum restricted likelihood
+    (Patterson and Thompson 1971). Unless noise is far more likely than none, the spline passes the rows exactly, up to
+    rounding. Otherwise it passes them within 4.5 times their noise, or `most_moved`.
 
     Args:
-        steps: time between rows, s, at least 0: `[N - 1]`; of velocities, the time that each lasts: `[N]`. Rows less
-            than 1 us, or 0.5 % of the mean step, apart are rows of one time.
-        rows: positions, `[N, D]`, at least 2 times of them; with a start, velocities: the mean of each step.
+        steps: of positions, the time between rows, s, at least 0, `[N - 1]`; of velocities, the duration of each,
+            `[N]`. Rows less than 1 us, or 0.5 % of the mean step, apart count as rows of one time.
+        rows: positions at two or more times, `[N, D]`; with a start, mean velocities of the steps.
         rests: whether the motion ends at rest, with an acceleration of 0, exactly at the last position. The last two
-            steps have two pieces each then.
-        start: position before velocities, `[D]`.
-        weights: of the rows, the reciprocal of their variances, relative, `[N]`; None: all the same.
-        most_moved: distance by which a row may move, whatever its noise is: of all joints, or `[D]`.
+            steps then have two segments each.
+        start: position before the first velocity, `[D]`.
+        weights: of the rows, `[N]`, in proportion to the reciprocals of their variances; None: all the same.
+        most_moved: distance by which the spline may pass a row, whatever the noise is: a number, or `[D]`.
 
     Raises:
-        ValueError: there are fewer than two times.
+        ValueError: the rows have fewer than two times.
 
     """
     rows = np.ascontiguousarray(rows, np.float64)
@@ -95,9 +95,9 @@ def fit(
 def _merged(
     times: np.ndarray, rows: np.ndarray, variances: np.ndarray, gap: float, rests: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, np.ndarray]:
-    """Rows of one time as their weighted mean, how many became part of another, and the squares of their differences.
+    """Replace rows of one time by their weighted mean; also returns how many went, and the squares of differences.
 
-    The first and the last time stay, and so does the last row of a motion that rests.
+    The first and the last time are kept, and so is the last row of a motion that rests.
     """
     first = np.flatnonzero(np.concatenate([[True], np.diff(times) >= gap]))
     sizes = np.diff(np.append(first, len(times)))

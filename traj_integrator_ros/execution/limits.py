@@ -1,4 +1,4 @@
-"""The extremes of a motion, and whether it keeps its limits, everywhere and not only at its points."""
+"""The exact extremes of a motion, and whether it keeps limits, between its points as well."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from .polynomials import bernstein, extremes_of_piece, roots_within, taylor_shif
 from .tolerances import ROUNDING, STANDS_RAD_S
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
-"""The quantities, by order of derivative."""
+"""The quantities that have limits, by order of derivative."""
 RELATIVE_SLACK = 1e-3
-"""Relative slack by default: neither equality nor the ripple of interpolation is a violation."""
+"""Default tolerance of limits, relative: neither equality nor the ripple of interpolation is a violation."""
 POSITION_SLACK = 1e-5
-"""Relative slack of positions: a joint's end does not depend on where its 0 is."""
+"""Tolerance of position limits, relative: it is small, since the 0 of a joint is arbitrary."""
 POSITION_ROUNDING = 1e-7
-"""rad or m; positions that exceed a limit by less keep it: a tenth of a micrometre, which no encoder tells."""
+"""Excess of a position limit, rad or m, that is no violation: no encoder resolves a tenth of a micrometre."""
 DECELERATION = "deceleration"
-"""Name of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
+"""Name of violations by a joint that slows down, if there are limits of deceleration; both numbers are positive."""
 _ROUNDED_JERK = 60 * 2.0**-52
-"""Jerk that rounding of positions makes, as a multiple of a position over the cube of a piece's length."""
+"""Jerk that rounding of positions causes, as a multiple of the position divided by the cube of a segment's duration."""
 _MERGED_S = 18e-6
-"""Jerk that comes from points less than 1 us apart that became one, as a multiple of the largest jerk over a piece's
-length. A change of the jerk, at most twice the largest, moves by up to 1 us. The acceleration at a piece's end is wrong
-by their product, and a quintic's jerk by 9 times that, over its length.
+"""Largest error of the jerk, as a multiple of the largest jerk divided by a segment's duration, where two points less
+than 1 us apart have been merged. Merging shifts a change of jerk, of at most twice the largest jerk, by up to 1 us. The
+product of the two is the error of the acceleration at the end of a segment, and 9 times that, divided by the duration,
+the error of a quintic's jerk.
 """
 LONGEST_BRAKE_S = 30.0
-"""A longer brake, s, means that the limits cannot belong to a robot."""
+"""Longest brake, s: a longer one shows that the limits are not those of a robot."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits per joint `[D]`, rad, rad/s, rad/s^2, rad/s^3; None or an infinite value means no limit."""
+    """Limits of each joint, `[D]`: rad, rad/s, rad/s^2, rad/s^3. None or an infinite value means no limit."""
 
     position_min: np.ndarray | None = None
     position_max: np.ndarray | None = None
@@ -45,16 +46,17 @@ class Limits:
     acceleration: np.ndarray | None = None
     jerk: np.ndarray | None = None
     slack: float = RELATIVE_SLACK
-    """Relative slack; for positions at most POSITION_SLACK."""
+    """Tolerance, relative; for positions at most POSITION_SLACK."""
     deceleration: np.ndarray | None = None
-    """Limit in place of `acceleration` while a joint slows down; None or infinite: the same."""
+    """Limit in place of `acceleration` while a joint slows down. None or infinite: `acceleration`."""
     joint_names: tuple[str, ...] = ()
     """Joint names for messages."""
 
     def of(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None if off.
+        """Return the lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None if
+        unlimited.
 
-        Accelerations within them are so whether a joint speeds up or slows down.
+        Those of accelerations hold both for speeding up and for slowing down.
         """
         if quantity == "position":
             return self.position_min, self.position_max
@@ -65,7 +67,7 @@ class Limits:
 
     @cached_property
     def forward(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Least and greatest acceleration `[D]` of joints that go forward; None where both are the same."""
+        """Return least and greatest acceleration `[D]` of joints that go forward; None if they differ in sign alone."""
         if self.deceleration is None:
             return None
         most = np.full(len(self.deceleration), np.inf) if self.acceleration is None else self.acceleration
@@ -73,7 +75,7 @@ class Limits:
 
     @cached_property
     def slackened(self) -> np.ndarray | None:
-        """Least and greatest value of each derivative, with slack: `[2, 4, D]`; infinite where off; None: no limits."""
+        """Least and greatest values with tolerance, `[2, 4, D]`, infinite where unlimited; None without limits."""
         bounds = [self.of(quantity) for quantity in QUANTITIES]
         dof = next((len(bound) for pair in bounds for bound in pair if bound is not None), None)
         if dof is None:
@@ -82,14 +84,14 @@ class Limits:
             np.stack([np.full(dof, off) if pair[side] is None else pair[side] for pair in bounds])
             for side, off in enumerate((-np.inf, np.inf))
         )
-        # A joint's end does not depend on where its 0 is.
+        # The tolerance does not depend on where the 0 of a joint is.
         relative = np.array([min(self.slack, POSITION_SLACK), *[self.slack] * 3])[:, None]
         rounding = np.array([POSITION_ROUNDING, 0.0, 0.0, 0.0])[:, None]
         slack_low, slack_high = (relative * _finite(np.abs(bound)) for bound in (low, high))
         return np.stack([low - slack_low - rounding, high + slack_high + rounding])
 
     def raised_to(self, motion: Motion) -> Limits:
-        """The same limits, with velocities, accelerations and jerks raised to those of a motion."""
+        """Return the same limits with velocities, accelerations and jerks raised to those of a motion."""
         largest = np.abs(extremes(motion)).max(axis=0)
         orders = {"velocity": 1, "acceleration": 2, "deceleration": 2, "jerk": 3}
         given = {name: getattr(self, name) for name in orders}
@@ -97,7 +99,7 @@ class Limits:
         return replace(self, **raised)
 
     def containing(self, position: np.ndarray) -> Limits:
-        """The same limits, with positions widened to a position `[D]` that is outside of them."""
+        """Return the same limits with positions widened to contain a position `[D]`."""
         low, high = self.position_min, self.position_max
         if (low is None or (low <= position).all()) and (high is None or (position <= high).all()):
             return self
@@ -118,7 +120,7 @@ class Violation:
     """Time of the excess, s from the motion's start."""
     value: float
     bound: float
-    """The limit itself, below 0 if it is the lower one."""
+    """The limit; a lower limit of a rate is negative."""
 
     @property
     def excess(self) -> float:
@@ -132,16 +134,16 @@ class Violation:
 
     @property
     def slowing_down(self) -> Violation:
-        """A negative acceleration of a joint that goes forward, as a deceleration."""
+        """Return the violation as one of deceleration: the joint goes forward, and its acceleration is negative."""
         return replace(self, quantity=DECELERATION, value=-self.value, bound=-self.bound)
 
     def told(self, joint_name: str, place: str, unit: str = "") -> str:
-        """In words; see `told_excess`."""
+        """Describe the violation; see `told_excess`."""
         return told_excess(self.quantity, joint_name, self.value, self.bound, place, unit)
 
 
 def relative_excess(quantity: str, value: float, bound: float) -> float:
-    """Excess of a value over a limit, relative to it; for positions, whose 0 is arbitrary, in rad or m."""
+    """Return the excess of a value over a limit, relative to it; that of positions, whose 0 is arbitrary, in rad."""
     beyond = abs(value - bound)
     if quantity == "position":
         return beyond
@@ -149,19 +151,19 @@ def relative_excess(quantity: str, value: float, bound: float) -> float:
 
 
 def shown_excess(quantity: str, value: float, bound: float, unit: str = "") -> str:
-    """`relative_excess` in words: in percent, or for positions in their unit."""
+    """Format `relative_excess`: in percent, or for positions in their unit."""
     excess = relative_excess(quantity, value, bound)
     return f"{excess:.3g} {unit}".rstrip() if quantity == "position" else f"{100 * excess:.3g} %"
 
 
 def told_excess(quantity: str, joint: str, value: float, bound: float, place: str, unit: str = "") -> str:
-    """The violation in words: quantity, excess and place."""
+    """Describe a violation by quantity, joint, excess and place."""
     values = f"{value:.5g} of {bound:g} {unit}".rstrip()
     return f"{quantity} of {joint} exceeds its limit by {shown_excess(quantity, value, bound, unit)} {place} ({values})"
 
 
 def extremes(motion: Motion) -> np.ndarray:
-    """Least and greatest position, velocity, acceleration and jerk of each joint: `[2, 4, D]`, exact up to rounding."""
+    """Return least and greatest position, velocity, acceleration and jerk of each joint, exact, `[2, 4, D]`."""
     ranges = np.empty((2, len(QUANTITIES), motion.dof))
     ranges[0], ranges[1] = np.inf, -np.inf
     native.widen(motion.coefficients, motion.knots, ranges)
@@ -169,12 +171,12 @@ def extremes(motion: Motion) -> np.ndarray:
 
 
 def keeps(motion: Motion, ranges: np.ndarray) -> bool:
-    """Return whether all derivatives stay within ranges `[2, 4, D]`; quick if they are far from the ranges' ends."""
+    """Return whether all derivatives stay within ranges `[2, 4, D]`; fast if they stay well within."""
     return not native.widen(motion.coefficients, motion.knots, ranges.copy())
 
 
 def keeping(motion: Motion, ranges: np.ndarray) -> np.ndarray:
-    """Flags of joints that stay within ranges `[2, 4, D]`, bool `[D]`."""
+    """Return which joints stay within ranges `[2, 4, D]`, bool `[D]`."""
     if keeps(motion, ranges):
         return np.ones(motion.dof, bool)
     least, most = extremes(motion)
@@ -182,12 +184,14 @@ def keeping(motion: Motion, ranges: np.ndarray) -> np.ndarray:
 
 
 def forward(motion: Motion, either: np.ndarray) -> Motion:
-    """The motion with every velocity turned to be positive: it speeds up at positive accelerations, and slows down at
-    negative ones. Positions are meaningless; where a joint hardly moves it has neither.
+    """Return the motion with all velocities made positive, so that negative accelerations slow joints down.
+
+    Positions are meaningless in it. Where a joint hardly moves, its velocity and acceleration are 0.
 
     Args:
         motion: any.
-        either: rad/s^2, `[D]`; whether joints speed up or slow down does not matter up to here, and is not looked for.
+        either: acceleration, rad/s^2, `[D]`, that is allowed both for speeding up and for slowing down; segments within
+            it are left as they are.
 
     """
     knots = [motion.knots]
@@ -209,20 +213,20 @@ def forward(motion: Motion, either: np.ndarray) -> Motion:
 
 
 def worst_violation(motion: Motion, limits: Limits) -> Violation | None:
-    """The one of `worst_violations` with the largest excess, None if there is none."""
+    """Return the one of `worst_violations` with the largest excess; None if there is none."""
     return max(worst_violations(motion, limits), key=lambda found: found.excess, default=None)
 
 
 def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False) -> list[Violation]:
-    """Where each joint exceeds the limits of each quantity most, by the exact extremes of the motion's pieces.
+    """Return where each joint exceeds each limit most, from the exact extremes of the motion's segments.
 
-    The start state is where the robot is rather than part of the plan: the first piece may begin outside the limits.
+    The start state is that of the robot and no part of the plan: the first segment may begin outside of the limits.
 
     Args:
-        motion: the one to judge.
+        motion: to be checked.
         limits: of its joints.
-        of_points: whether the motion was made from the points of a message: what these cannot say of the jerk between
-            points a few microseconds apart is no violation.
+        of_points: whether the motion was made from the points of a message. The jerk between points a few microseconds
+            apart, which these cannot represent, is no violation then.
 
     """
     allowed = limits.slackened
@@ -260,13 +264,13 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
 def find_motion_violation(motion: Motion, limits: Limits, *, steps: bool = True) -> str:
     """Describe where a motion exceeds its limits, between its points as well; empty if it does not.
 
-    A joint that begins outside a limit may return within the first piece: the robot is there, but it was not planned.
-    If accelerations are held, jerk is the change from one to the next over a step, as in the rows of the map.
+    A joint that begins outside of a limit, because the robot is there, may return within the first segment. The jerk of
+    held accelerations is their change from step to step, divided by the step, as in the rows of the map.
 
     Args:
-        motion: the one to command.
-        limits: the limits to check.
-        steps: whether held accelerations are checked, which needs the plan's own knots.
+        motion: to be commanded.
+        limits: of its joints.
+        steps: whether changes of held accelerations are checked, which requires the plan's own knots.
 
     """
     found, step = worst_violation(motion, limits), None
@@ -282,14 +286,14 @@ def find_motion_violation(motion: Motion, limits: Limits, *, steps: bool = True)
 
 
 def check(motion: Motion, limits: Limits, *, steps: bool = True) -> Callable[[], str] | None:
-    """A function that does what `find_motion_violation` does, since that takes 1 ms; None if there is no violation."""
+    """Return None if there is no violation, else a function that describes it (see `find_motion_violation`)."""
     tell = partial(find_motion_violation, motion, limits, steps=steps)
     exceeds = limits.forward is None and _exceeds(motion, limits)
     return tell if exceeds or tell() else None
 
 
 def _exceeds(motion: Motion, limits: Limits) -> bool:
-    """Return whether there are `worst_violations`, for limits that are the same for speeding up and slowing down."""
+    """Return whether there are `worst_violations`, for limits without a deceleration of their own."""
     allowed = limits.slackened
     if allowed is None or keeps(motion, allowed):
         return False
@@ -301,7 +305,7 @@ def _exceeds(motion: Motion, limits: Limits) -> bool:
 
 
 def _step_beyond(motion: Motion, limits: Limits) -> Violation | None:
-    """The worst place where held accelerations change by more than the jerk limit allows within a step."""
+    """Return where held accelerations exceed the limit of jerk most; None if they keep it."""
     held = motion.knots[:-1] < motion.plan_until - ROUNDING
     accelerations = 2 * motion.coefficients[held, 2]
     if len(accelerations) < 2:
@@ -317,17 +321,17 @@ def _step_beyond(motion: Motion, limits: Limits) -> Violation | None:
 
 
 def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float = RELATIVE_SLACK) -> np.ndarray | float:
-    """Excess of a value over its limit beyond a relative slack; 0 or less if there is none. Infinity: no limit."""
+    """Return the excess over a limit (infinite: none) beyond a relative tolerance; 0 or less if the limit is kept."""
     return value - highest - slack * _finite(np.abs(highest))
 
 
 def _finite(size: np.ndarray | float) -> np.ndarray:
-    """Sizes of limits, 0 where there is no limit: a slack of 0 times infinity would not be a number."""
+    """Return sizes of limits, 0 where there is none: 0 times infinity would be NaN."""
     return np.where(np.isfinite(size), size, 0.0)
 
 
 def _extremes_of_pieces(motion: Motion) -> np.ndarray:
-    """Extremes of each piece, `[N, 2, 4, D]`."""
+    """Return the extremes of each segment, `[N, 2, 4, D]`."""
     ranges = np.empty((len(motion.coefficients), 2, len(QUANTITIES), motion.dof))
     ranges[:, 0], ranges[:, 1] = np.inf, -np.inf
     native.widen_each(motion.coefficients, motion.knots, ranges)

@@ -1,6 +1,6 @@
 """A motion of one or more joints as piecewise polynomials, which a controller reproduces from its points.
 
-Pieces shorter than `SHORTEST_GAP` are avoided: messages count nanoseconds.
+Segments shorter than `SHORTEST_GAP` are avoided, because messages count nanoseconds.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from .polynomials import SIZE, spaced, taylor_shift
 from .tolerances import MOMENT_S
 
 SHORTEST_GAP = 1e-6
-"""s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
-one, whole nanoseconds are too coarse for a profile.
+"""Shortest time between two knots, s: knots that are closer are merged. With a larger gap, the segment beside merged
+knots would smooth a jump of the jerk over too long a time; in a smaller gap, whole nanoseconds are too coarse.
 """
 _MOST_SOON = 1_000
-"""Number of pieces at which a stop looks: to look at 20,000 takes 40 ms, for which it would wait."""
+"""Largest number of segments that a stop considers: 20,000 take 40 ms, for which the stop would wait."""
 _NO_KNOTS = np.empty(0)
 BESIDE = 6e-3
-"""s from knots that became one, where others are added in pieces more than 1.5 times as long: a controller plays the
-jump of an acceleration there, at most 2 us times the largest jerk, as a swing of 0.0173 times it and the square of the
-length. At 10 ms, the seam to the next motion showed: a step of 6 nrad, which over cycles of 1 ms is 12 rad/s^3.
+"""Distance, s, from merged knots at which another knot is added, if the segment is more than 1.5 times as long. At
+merged knots the acceleration jumps, by at most 2 us times the largest jerk. The controller plays that jump as a swing
+of 0.0173 times the jump times the square of the segment's duration. With 10 ms in place of 6 ms, the swing was 6 nrad
+at the beginning of the next motion, which is 12 rad/s^3 over cycles of 1 ms.
 """
 
 
@@ -35,41 +36,41 @@ class State(NamedTuple):
     position: np.ndarray
     velocity: np.ndarray
     acceleration: np.ndarray | None = None
-    """None: the acceleration is unknown."""
+    """None if the acceleration is unknown."""
 
     @property
     def known(self) -> State:
-        """The same state with an acceleration of 0 if it is not known."""
+        """The state, with an acceleration of 0 if it is unknown."""
         return self._replace(acceleration=np.zeros_like(self.velocity)) if self.acceleration is None else self
 
     def beyond(self, other: State) -> np.ndarray:
-        """Difference of position, velocity and acceleration from another state's, `[3, D]`."""
+        """Return this position, velocity and acceleration less those of another state, `[3, D]`."""
         return np.array(self.known) - np.array(other.known)
 
     def of(self, joint: int) -> State:
-        """The state of one joint, `[1]`."""
+        """Return the state of one joint, `[1]`."""
         one = slice(joint, joint + 1)
         return State(*(None if part is None else part[one] for part in self))
 
 
 class Motion(NamedTuple):
-    """N polynomial pieces of D joints, continuous in position and velocity; the arrays must not be changed.
+    """N polynomial segments of D joints, continuous in position and velocity; the arrays must not be changed.
 
-    Before its first knot it is extrapolated from its first piece; from its last knot on it rests at its last position.
+    Before its first knot, the first segment is extrapolated. From its last knot on, it rests at its last position.
     """
 
     knots: np.ndarray
     """Times, s from the motion's start, increasing from 0: float64 `[N + 1]`."""
     coefficients: np.ndarray
-    """Coefficients of the powers of the time since the piece began, s: float64 `[N, K + 1, D]`, K from 1 to 5."""
+    """Coefficients of the powers of the time since the segment began, s: float64 `[N, K + 1, D]`, K from 1 to 5."""
     with_accelerations: bool = True
-    """True if its points have accelerations: False if acceleration jumps at the knots (a hold)."""
+    """True if its points have accelerations; False if the acceleration jumps at knots, because it is held."""
     ends_at_rest: bool = False
-    """True if its last velocity is 0; then it counts as exactly 0, in spite of rounding."""
+    """True if its last velocity is 0, which then counts as exact in spite of rounding."""
     plan_from: float = 0.0
-    """Time before which the motion only leads to its plan, s."""
+    """Time, s, before which the motion only leads to its plan."""
     plan_until: float = np.inf
-    """Time after which the motion is a brake, which says nothing about its plan, s. Infinite: there is no brake."""
+    """Time, s, after which the motion is a brake and no part of its plan; infinite without a brake."""
 
     @property
     def duration(self) -> float:
@@ -88,7 +89,7 @@ class Motion(NamedTuple):
 
     @property
     def steps(self) -> np.ndarray:
-        """Length of each piece, s, `[N]`."""
+        """Duration of each segment, s, `[N]`."""
         return self.knots[1:] - self.knots[:-1]
 
     @property
@@ -98,13 +99,13 @@ class Motion(NamedTuple):
 
     @property
     def begin(self) -> State:
-        """State in which the first piece begins."""
+        """State in which the first segment begins."""
         c = self.coefficients[0]
         return State(c[0], c[1], 2 * c[2] if len(c) > 2 else np.zeros(self.dof))
 
     @property
     def end(self) -> State:
-        """State in which the last piece ends: at rest only if `ends_at_rest`."""
+        """State in which the last segment ends: at rest only if `ends_at_rest`."""
         state = np.empty((3, self.dof))
         native.states_at(self.coefficients, self.knots, None, state)
         if self.ends_at_rest:
@@ -112,22 +113,22 @@ class Motion(NamedTuple):
         return State(*state)
 
     def state_at(self, time: float) -> State:
-        """State at a time, s; at a knot, from the piece that begins there."""
+        """Return the state at a time, s; at a knot, that of the segment that begins there."""
         state = np.empty((3, self.dof))
         native.states_at(self.coefficients, self.knots, float(time), state)
         return State(*state)
 
     def states_at(self, times: np.ndarray, orders: int = 4) -> np.ndarray:
-        """Position, velocity, acceleration and jerk, or the first of these orders, at times `[T]`, s: `[4, T, D]`."""
+        """Return position, velocity, acceleration, jerk (the first `orders` of them) at times `[T]`, s: `[4, T, D]`."""
         times = np.asarray(times, np.float64)
         states = np.empty((orders, len(times), self.dof))
         native.states_at(self.coefficients, self.knots, times, states)
         return states
 
     def from_time(self, time: float) -> Motion:
-        """The rest of the motion from `time` on, s, as a motion of its own.
+        """Return what remains of the motion from `time` on, s, as a motion of its own.
 
-        If less than 1 us is left of a piece, the next one begins earlier by that time.
+        If less than 1 us is left of a segment, the next one begins earlier by that time.
 
         Raises:
             ValueError: the motion is over at that time, or has not begun.
@@ -135,7 +136,7 @@ class Motion(NamedTuple):
         """
         if not 0 <= time < self.knots[-1]:
             raise ValueError(f"time: expected at least 0 and less than the duration, {self.duration:g} s, got {time:g}")
-        piece = bisect_right(self.knots, time) - 1  # takes half the time of searchsorted
+        piece = bisect_right(self.knots, time) - 1  # half the time of searchsorted
         knots = self.knots[piece:] - time
         if len(knots) > 2 and knots[1] < SHORTEST_GAP:
             piece, knots = piece + 1, knots[1:]
@@ -148,9 +149,9 @@ class Motion(NamedTuple):
         )
 
     def until(self, time: float) -> Motion:
-        """The motion up to a time, s.
+        """Return the motion up to a time, s.
 
-        If less than 1 us of a piece would be used, the previous one is extended instead: messages count nanoseconds.
+        If less than 1 us of a segment would remain, the previous one is extended instead.
 
         Raises:
             ValueError: the motion is over before that time, or has not begun.
@@ -169,22 +170,22 @@ class Motion(NamedTuple):
 
     @property
     def valid(self) -> Motion:
-        """The motion from `plan_from` on, or its last moment."""
+        """The motion from `plan_from` on, or its last millisecond if that is later."""
         last = max(self.duration - MOMENT_S / 10, 0.9 * self.duration)
         return self if self.plan_from <= 0 else self.from_time(min(self.plan_from, last))
 
     @property
     def unbraked(self) -> Motion:
-        """The motion without its brake, unless it hardly has another part."""
+        """The motion without its brake, unless it consists of little else."""
         return self.until(self.plan_until) if MOMENT_S < self.plan_until < self.duration else self
 
     @property
     def soon(self) -> Motion:
-        """The first pieces of a motion that has thousands of them; any other motion as it is."""
+        """The first segments of a motion that has thousands of them; any other motion as it is."""
         return self if len(self.coefficients) <= _MOST_SOON else self.until(float(self.knots[_MOST_SOON]))
 
     def begun_earlier(self, by: float) -> Motion:
-        """The motion with its first piece continued backwards by some time, s; that part is not the plan's."""
+        """Return the motion with its first segment extended backwards by a time, s, which is no part of the plan."""
         knots = self.knots + by
         knots[0] = 0.0
         coefficients = self.coefficients.copy()
@@ -193,17 +194,17 @@ class Motion(NamedTuple):
         return self._replace(knots=knots, coefficients=coefficients, **marks)
 
     def moved(self, by: np.ndarray) -> Motion:
-        """The same motion shifted by `[D]`, rad."""
+        """Return the motion shifted by `[D]`, rad."""
         coefficients = self.coefficients.copy()
         coefficients[:, 0] += by
         return self._replace(coefficients=coefficients)
 
     def scaled(self, share: np.ndarray) -> Motion:
-        """The same motion with all of its positions, and their derivatives, multiplied, `[D]`."""
+        """Return the motion with positions and derivatives multiplied by `[D]`."""
         return self._replace(coefficients=self.coefficients * share)
 
     def then(self, other: Motion) -> Motion:
-        """One motion: this one, and `other` from its end on; its own brake goes before that of the other."""
+        """Return this motion followed by `other`. If both have a brake, it begins where this one's does."""
         knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
         if self.size == other.size:
             coefficients = np.concatenate([self.coefficients, other.coefficients])
@@ -216,17 +217,17 @@ class Motion(NamedTuple):
         return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest, self.plan_from, until)
 
     def raised(self, size: int = SIZE) -> Motion:
-        """The same motion with at least so many coefficients, copied."""
+        """Return a copy of the motion with at least `size` coefficients."""
         coefficients = np.zeros((len(self.coefficients), max(size, self.size), self.dof))
         coefficients[:, : self.size] = self.coefficients
         return self._replace(coefficients=coefficients)
 
     def of(self, joint: int) -> Motion:
-        """The motion of one joint."""
+        """Return the motion of one joint."""
         return self._replace(coefficients=np.ascontiguousarray(self.coefficients[:, :, joint : joint + 1]))
 
     def without_slivers(self) -> Motion:
-        """The motion without pieces shorter than `SHORTEST_GAP`: those after them begin earlier instead."""
+        """Return the motion without segments shorter than `SHORTEST_GAP`; the segments after them begin earlier."""
         if self.steps.min() >= SHORTEST_GAP:
             return self
         knots = spaced(self.knots, SHORTEST_GAP)
@@ -236,28 +237,28 @@ class Motion(NamedTuple):
 
 
 def resting(position: np.ndarray, duration: float, pieces: int = 1) -> Motion:
-    """Joints that stay at a position `[D]` for a time, s, in pieces of equal length."""
+    """Return joints that stay at a position `[D]` for a time, s, in segments of equal length."""
     coefficients = np.zeros((pieces, 2, len(position)))
     coefficients[:, 0] = position
     return Motion(np.linspace(0.0, duration, pieces + 1), coefficients, ends_at_rest=True)
 
 
 def shifted(piece: np.ndarray, by: float) -> np.ndarray:
-    """A copy of a piece `[K, D]` as coefficients of the powers of the time that is 0 when its own is `by`, s."""
+    """Return a segment `[K, D]` as coefficients of powers of its time less `by`, s."""
     moved = piece.copy()
     native.shift(moved, float(by))
     return moved
 
 
 def united(tracks: Mapping[int, Motion], others: Motion | None = None) -> Motion:
-    """Return the motion of all joints, with a knot at the whole nanosecond next to each of theirs.
+    """Unite motions of single joints into one motion, with knots at whole nanoseconds.
 
-    Knots within `SHORTEST_GAP` become one, and long pieces beside those are cut.
+    Knots within `SHORTEST_GAP` are merged, and long segments beside those are cut (see `BESIDE`).
 
     Args:
-        tracks: the motion of one joint each, of some joints.
-        others: motion of all joints, from which those are taken that have no track, and all that is no coefficient;
-            None: all have one, and come to rest.
+        tracks: motions of some joints, by the joint's index.
+        others: motion of all joints, which gives the other joints and all properties; None: every joint has a track,
+            and comes to rest.
 
     """
     dof = len(tracks) if others is None else others.dof

@@ -1,4 +1,4 @@
-"""Steps of motions, compiled (`src/`): one call each instead of many of numpy.
+"""Compiled functions for motions (`src/`): one call each in place of many of numpy.
 
 They raise TypeError for arrays that are not contiguous or float64, or have another shape.
 """
@@ -9,7 +9,7 @@ from typing import NoReturn
 
 
 class NotCompiled(RuntimeError):
-    """The extension is not built, and there is no other way; the message says how to get it."""
+    """The extension, which the caller needs, is not built; the message says how to build it."""
 
 
 try:

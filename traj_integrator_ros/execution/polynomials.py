@@ -1,4 +1,4 @@
-"""Polynomials in numpy: rarely needed functions beside the compiled steps of motions."""
+"""Polynomials in numpy: functions that are needed too rarely to be compiled."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from functools import lru_cache
 from math import comb
 
 import numpy as np
-from numpy.polynomial.polynomial import polyder, polyroots, polyval  # at import: numpy would load it at its first use
+from numpy.polynomial.polynomial import polyder, polyroots, polyval  # at import, since numpy would load it at its first
+use
 
 SIZE = 6
-"""Largest number of coefficients of a piece: a controller reproduces these from the states at its ends."""
+"""Largest number of coefficients of a segment: a controller reproduces a quintic from the states at its ends."""
 _NO_COEFFICIENT = 1e-12
-"""Share of the largest coefficient below which one counts as none."""
+"""Share of the largest coefficient below which a coefficient counts as 0."""
 
 
 def taylor_shift(by: np.ndarray, size: int) -> np.ndarray:
-    """Matrices `[n, K, K]` from coefficients of the powers of t to coefficients of the powers of t - by."""
+    """Return matrices `[n, K, K]` from coefficients of powers of t to coefficients of powers of t - by."""
     exponents, binomials = _tables(size)
     return (by[:, None] ** np.arange(size))[:, exponents] * binomials
 
 
 def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.ndarray:
-    """Control points of a derivative of each piece, `[N, n + 1, D]`: they bound it, and the outer ones are its ends."""
+    """Return control points of a derivative, `[N, n + 1, D]`: they bound it, and the outer ones are its ends."""
     degree = coefficients.shape[1] - 1
     if order > degree:
         return np.zeros((len(steps), 1, coefficients.shape[2]))
@@ -31,8 +32,8 @@ def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.nda
 
 
 def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Times within `[0, span]` where a derivative of the polynomial `[K]` may be extreme, and its values there."""
-    scaled = coefficients * span ** np.arange(len(coefficients))  # in units of the span: roots of similar size
+    """Return times within `[0, span]` where a derivative of a polynomial `[K]` may be extreme, and its values."""
+    scaled = coefficients * span ** np.arange(len(coefficients))  # in units of the span: roots have similar sizes
     polynomial = polyder(scaled, order) if order else scaled
     inside = roots_within(polyder(polynomial))
     at = np.concatenate([[0.0], inside, [1.0]])
@@ -40,9 +41,9 @@ def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tupl
 
 
 def roots_within(polynomial: np.ndarray, margin: float = 0.0) -> np.ndarray:
-    """Real roots of a polynomial `[K]` between `margin` and 1 - `margin`."""
+    """Return the real roots of a polynomial `[K]` between `margin` and 1 - `margin`."""
     sizes = np.abs(polynomial)
-    # A leading coefficient that is rounding adds a root far away, beside which the others are computed inexactly.
+    # A leading coefficient that is mere rounding adds a root far away, which makes the other roots inexact.
     trimmed = np.trim_zeros(np.where(sizes > _NO_COEFFICIENT * sizes.max(initial=0.0), polynomial, 0.0), "b")
     roots = polyroots(trimmed) if len(trimmed) > 1 else np.zeros(0)
     # A double root may be computed as a slightly complex pair; checking one time too many does no harm.
@@ -50,7 +51,7 @@ def roots_within(polynomial: np.ndarray, margin: float = 0.0) -> np.ndarray:
 
 
 def spaced(knots: np.ndarray, gap: float) -> np.ndarray:
-    """Knots without those closer than a gap to the previous one; the first and the last are kept."""
+    """Drop knots that are closer than a gap to the previous one, except the first and the last."""
     gaps = np.diff(knots)
     if len(gaps) < 2 or gaps.min() >= gap:
         return knots
@@ -62,12 +63,12 @@ def spaced(knots: np.ndarray, gap: float) -> np.ndarray:
 
 
 def powers_of(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Coefficients `[N, K, D]` from those of each power, `[N, D]`: contiguous, whatever the layout of the parts."""
+    """Return contiguous coefficients `[N, K, D]` from those of each power, `[N, D]`, in any layout."""
     return np.stack(parts, axis=1, out=np.empty((len(parts[0]), len(parts), parts[0].shape[1])))
 
 
 def quintics(steps: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """Coefficients `[N, 6, D]` of the quintics between states `[3, N + 1, D]`, steps, s, apart."""
+    """Return coefficients `[N, 6, D]` of the quintics between states `[3, N + 1, D]`, at steps `[N]`, s."""
     h = steps[:, None]
     (p, v, a), (q, w, u) = states[:, :-1], states[:, 1:]
     u, w, q = u - a, w - v - a * h, q - p - v * h - a * h**2 / 2
@@ -78,14 +79,14 @@ def quintics(steps: np.ndarray, states: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def to_nothing(time: float) -> np.ndarray:
-    """Matrix from a position, velocity and acceleration to the quintic from there to 0 within a time, s, `[6, 3]`."""
+    """Return the matrix `[6, 3]` from a state to the quintic that leads from it to rest at 0 within a time, s."""
     powers = time ** np.array([[3.0, 2.0, 1.0], [4.0, 3.0, 2.0], [5.0, 4.0, 3.0]])
     return np.vstack([np.diag([1.0, 1.0, 0.5]), [[-10, -6, -1.5], [15, 8, 1.5], [-6, -3, -0.5]] / powers])
 
 
 @lru_cache(maxsize=64)
 def _to_bernstein(degree: int, order: int) -> np.ndarray:
-    """Matrix from coefficients of powers from `order` on, over a unit span, to control points of the derivative."""
+    """Return the matrix from coefficients over a unit span to control points of a derivative."""
     n = degree - order
     matrix = np.zeros((n + 1, n + 1))
     for k in range(n + 1):
@@ -97,6 +98,6 @@ def _to_bernstein(degree: int, order: int) -> np.ndarray:
 
 @lru_cache(maxsize=SIZE)
 def _tables(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Exponent m - k and binomial m over k, `[k, m]`."""
+    """Return the exponents m - k and the binomials m over k, `[k, m]`."""
     k, m = np.mgrid[:size, :size]
     return np.maximum(m - k, 0), np.vectorize(comb, otypes=[float])(m, k)

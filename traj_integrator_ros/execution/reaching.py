@@ -1,8 +1,8 @@
-"""The fastest ways of joints to rest at places, by ruckig.
+"""The fastest motions of joints to rest at given positions, by ruckig.
 
-ruckig (MIT) is well kept, and solves hard problems in microseconds. It ignores limits of position, and misses extremes
-of position, so these are checked. Every sequence ends in a stop: that is a formula (`stopping.py`), in a third of the
-time of ruckig's objects.
+ruckig (MIT) is well kept and solves hard problems in microseconds. It ignores limits of position and misses extremes of
+position, so both are checked here. The stops that end every sequence have a formula of their own (`stopping.py`), which
+takes a third of the time of ruckig's objects.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _BARELY = 1e-4
 _SHORTEST_S = 0.01
 _DONE = (Result.Working, Result.Finished)
 _LEFT = 1 - 5e-4
-"""Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
+"""Share of the jerk that ruckig may use. The rest corrects its ends, which are exact to 1e-8 rad only."""
 _PASSED_RAD = 1e-6
-"""Distance, rad or m, by which a way may pass its goal, or its beginning: rounding."""
+"""Distance, rad or m, beyond a goal or a beginning that counts as rounding."""
 
 
 def fastest_to(place: np.ndarray, state: State, bounds: Bounds, arrival: float = 0.0) -> Motion:
-    """The fastest motion of each joint from a state to rest at a place, rad, `[D]`, or one that arrives at a time, s.
+    """Return the fastest motion from a state to rest at a position, rad, `[D]`, or one that arrives at a time, s.
 
-    No joint passes its place unless it cannot stop before it: one that could arrive in time only by swinging beyond it
-    arrives earlier.
+    No joint passes its position unless it cannot stop before it. A joint that could arrive at that time only by
+    swinging beyond its position arrives earlier.
 
     Raises:
-        ValueError: a place cannot be reached.
+        ValueError: a position cannot be reached.
 
     """
     state, tracks = state.known, {}
@@ -44,7 +44,7 @@ def fastest_to(place: np.ndarray, state: State, bounds: Bounds, arrival: float =
 
 
 def _fastest(place: float, state: State, bounds: Bounds, arrival: float) -> Motion:
-    """The same of one joint."""
+    """Return the fastest motion of one joint; see `fastest_to`."""
     start, target = np.concatenate(state), np.array([place, 0.0, 0.0])
     if (np.abs(start - target) <= SAME[:, 0]).all():
         return resting(target[:1], max(arrival, MOMENT_S))
@@ -76,8 +76,8 @@ class Reach:
     """Motions of one joint from a state to others.
 
     Args:
-        start: where they begin, `[3]`.
-        rates: that they keep; a joint beyond them comes back as fast as it may.
+        start: state in which they begin, `[3]`.
+        rates: bounds of the motions; a joint beyond them comes back as fast as it may.
     """
 
     def __init__(self, start: np.ndarray, rates: Rates) -> None:
@@ -90,13 +90,13 @@ class Reach:
         request.max_jerk = [rates.jerk * _LEFT]
 
     def least_duration(self, target: np.ndarray, at_least: float = 0.0) -> float | None:
-        """The shortest time, s, not less than another, in which the joint reaches a state; None: it does not."""
+        """Return the shortest time, s, but at least `at_least`, to reach a state; None if there is none."""
         request, rates = self._request, self._rates
         position, velocity, acceleration = target.tolist()
         up, down = rates.acceleration, rates.deceleration
         if position < self._start[0]:
             up, down = down, up
-        # A target at the limit exceeds it by its rounding; its acceleration comes from, or leads to, a higher speed.
+        # A target at the limit exceeds it by rounding, and its acceleration comes from, or leads to, a higher speed.
         needed = (abs(velocity) + acceleration * acceleration / (2 * rates.jerk)) * (1 + ROUNDING)
         if needed > rates.velocity * (1 + _BARELY) or not -down <= acceleration / (1 + _BARELY) <= up:
             return None
@@ -109,10 +109,10 @@ class Reach:
         return self._trajectory.duration if _solves(self._solver, request, self._trajectory) else None
 
     def motion(self, target: np.ndarray, duration: float) -> Motion:
-        """The last one, which ends at `duration`, s, in `target`.
+        """Return the motion that was found last, which ends at `duration`, s, in `target`.
 
-        Its pieces are cubics, without those of no length, with knots at whole nanoseconds, as messages have them. The
-        rounding of its end is removed by a quintic that grows over all of them.
+        Its segments are cubics with knots at whole nanoseconds, as in messages. A quintic over the whole duration
+        removes the rounding error at its end.
         """
         (profile,) = self._trajectory.profiles[0]
         brake = profile.brake

@@ -1,4 +1,4 @@
-"""From the rows of a plan to the motion through them, and between motions and the points of a message."""
+"""Motions through the rows of a plan, and the points of a message for a motion."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .polynomials import powers_of, quintics, spaced
 from .tolerances import NANOSECOND_S, ROUNDING, SAME, SECOND_NS
 
 FADE_STEPS = 3
-"""Number of steps in which an acceleration difference fades: with fewer, jerk is larger and a step of the first row
-overshoots more; with more than 4, a motion that is replaced repeatedly drifts further and further from its plans.
+"""Number of steps over which a difference of accelerations is blended out. With fewer, the jerk is larger, and a step
+at the first row overshoots more; with more than 4, a motion that is replaced repeatedly drifts away from its plans.
 """
 _ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
 _FINE_S = 2e-3
-"""Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""
+"""Duration, s, of cubics that approximate quintics: their accelerations differ by less than 1e-4 of a blend's."""
 _JUMP_NS = 10_000
-"""Time in which an acceleration jumps, ns, if points have accelerations: in less, the rounding of positions shows."""
+"""Duration of a jump of acceleration, ns, in points with accelerations: in less, rounding of positions shows."""
 
 
 def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
-    """Length of each action's step, s, `[H]`, from dt as in the maps: `dt[h]` leads to row h, by action h - 1.
+    """Return the duration of each action, s, `[H]`, from dt as in the maps: `dt[h]` leads to row h, by action h - 1.
 
     The last action's step, which leads beyond the rows of the maps, is as long as the one before it.
     """
@@ -37,16 +37,16 @@ def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
 def cubic_spline(
     steps: np.ndarray, positions: np.ndarray, start_velocity: np.ndarray | None = None, *, ends_at_rest: bool = False
 ) -> Motion:
-    """The C2 cubic spline through positions.
+    """Return the C2 cubic spline through positions.
 
-    At an end that is not clamped, the last piece has no jerk (parabolic run-out): the spline overshoots less than one
-    whose last two pieces are one cubic (not-a-knot), and is less sensitive to noise.
+    At an end without a given velocity, the last segment has no jerk (parabolic run-out). Such a spline overshoots less
+    than one whose last two segments are one cubic (not-a-knot), and is less sensitive to noise.
 
     Args:
         steps: time between the positions, s, positive: `[N]`.
         positions: `[N + 1, D]`, rad.
-        start_velocity: `[D]`, rad/s, with which it begins; None: not clamped.
-        ends_at_rest: whether the last velocity is clamped to 0; otherwise it is not clamped.
+        start_velocity: velocity at the beginning, `[D]`, rad/s; None: it is free.
+        ends_at_rest: whether the velocity at the end is 0; otherwise it is free.
 
     """
     knots, rows = knots_of(steps), _contiguous(positions)
@@ -58,11 +58,11 @@ def cubic_spline(
 def rests_at_end(positions: np.ndarray, last_step: float, rest_tolerance: float) -> bool:
     """Return whether the mean velocity between the last two positions is at most rest_tolerance, rad/s."""
     way = positions[-1] - positions[-2]
-    return max(map(abs, way.tolist())) <= rest_tolerance * last_step  # faster than numpy for a few numbers
+    return max(map(abs, way.tolist())) <= rest_tolerance * last_step  # It is faster than numpy for a few numbers.
 
 
 def faded_in(motion: Motion, acceleration: np.ndarray, span: float) -> Motion:
-    """Return the motion begun with an acceleration `[D]`, rad/s^2, which fades to its own until a knot, s."""
+    """Return the motion with another initial acceleration `[D]`, rad/s^2, blended into its own until a knot, s."""
     knots, taken = motion.knots, motion.raised()
     count = bisect_left(knots, span - ROUNDING)
     fading = _fading(span) * (acceleration - motion.begin.acceleration)
@@ -71,7 +71,7 @@ def faded_in(motion: Motion, acceleration: np.ndarray, span: float) -> Motion:
 
 
 def faded_out(motion: Motion, span: float) -> Motion:
-    """Return the motion with its last acceleration removed by a fade that begins at a knot, s before its end."""
+    """Return the motion with its last acceleration blended out from a knot `span` s before its end."""
     knots, settled = motion.knots, motion.raised()
     begin = knots[-1] - span
     first = bisect_left(knots, begin - ROUNDING)
@@ -81,14 +81,14 @@ def faded_out(motion: Motion, span: float) -> Motion:
 
 
 def fade_span(knots: np.ndarray, fade_time: float, steps: int = FADE_STEPS) -> float:
-    """Duration of a fade from 0: some steps within a time, s, or else one step, so that no row in between moves."""
+    """Return the duration of a blend from 0, s: some steps within a time, or else one, so that no row moves."""
     within = int(knots.searchsorted(fade_time * (1 + ROUNDING), side="right")) - 1
     return float(knots[min(max(within, 1), steps, len(knots) - 1)])
 
 
 @lru_cache(maxsize=64)
 def _fading(span: float) -> np.ndarray:
-    """The polynomial t^2 (1 - t/span)^3 / 2, `[6, 1]`; must not be changed."""
+    """Return the polynomial t^2 (1 - t/span)^3 / 2, `[6, 1]`, which must not be changed."""
     rate = 1 / span
     return np.array([[0.0], [0.0], [0.5], [-1.5 * rate], [1.5 * rate**2], [-0.5 * rate**3]])
 
@@ -96,12 +96,12 @@ def _fading(span: float) -> np.ndarray:
 def brought_to_rest(motion: Motion, within: float) -> Motion:
     """Return the motion with the velocity and acceleration of its end removed; its last position stays the same.
 
-    It adds a quintic or, if points have no accelerations, a cubic that leaves the acceleration unchanged: the
+    A quintic is added or, if points have no accelerations, a cubic that does not change the acceleration. The
     controller reproduces both exactly.
 
     Args:
-        motion: one that ends with a small velocity.
-        within: s; the correction begins at the last knot that is at least this far from the end, or at the start.
+        motion: ends with a small velocity.
+        within: time, s, before the end; the correction begins at the last knot before that, or at the start.
 
     """
     first = int(motion.knots.searchsorted(motion.duration - within, side="right")) - 1
@@ -123,14 +123,14 @@ def _contiguous(values: np.ndarray | None) -> np.ndarray | None:
 
 
 def knots_of(steps: np.ndarray) -> np.ndarray:
-    """Times of the ends of steps `[N]`, s, from 0, `[N + 1]`; must not be changed."""
+    """Return the ends of steps `[N]`, s, beginning with 0, `[N + 1]`; they must not be changed."""
     each = steps.tolist()
     return _equidistant(each[0], len(each)) if len(set(each)) == 1 else np.concatenate([[0.0], np.cumsum(steps)])
 
 
 @lru_cache(maxsize=32)
 def _equidistant(step: float, count: int) -> np.ndarray:
-    """Knots of a motion of `count` equal steps; cached, so they must not be changed."""
+    """Return the knots of `count` equal steps; they are cached and must not be changed."""
     knots = np.arange(count + 1) * step
     knots.flags.writeable = False
     return knots
@@ -150,10 +150,10 @@ class Points(NamedTuple):
 
 
 def points_of(motion: Motion) -> Points:
-    """The points of a motion, one at each knot, with the state at the nearest whole nanosecond.
+    """Return the points of a motion, one at each knot, with the state at the nearest whole nanosecond.
 
-    Between them joint_trajectory_controller reproduces the motion, up to rounding, if its degree is at most 5 (3
-    without accelerations). The last point has the state in which the last piece ends.
+    Between them, joint_trajectory_controller reproduces the motion up to rounding if its degree is at most 5 (3 without
+    accelerations). The last point has the state in which the last segment ends.
     """
     time_ns, state = np.empty(len(motion.knots), np.int64), np.empty((3, len(motion.knots), motion.dof))
     ends_pieces, rests = motion.with_accelerations and motion.size > 2, motion.ends_at_rest
@@ -163,7 +163,7 @@ def points_of(motion: Motion) -> Points:
 
 
 def motion_of_points(points: Points) -> Motion:
-    """The motion that a controller commands between points: quintic, cubic or linear, depending on their fields."""
+    """Return the motion that a controller commands between points: quintic, cubic or linear, by their fields."""
     knots = points.time_ns * NANOSECOND_S
     h = np.diff(points.time_ns)[:, None] * NANOSECOND_S
     p0, p1 = points.position[:-1], points.position[1:]
@@ -177,7 +177,7 @@ def motion_of_points(points: Points) -> Motion:
 
 
 def continued(before: Motion, motion: Motion) -> Motion:
-    """One motion after the other, of which only the second one is planned; both have the same kind of points then."""
+    """Return one motion after the other, with the same kind of points; only the second one counts as planned."""
     before = before._replace(plan_from=before.duration, plan_until=np.inf)
     if before.with_accelerations != motion.with_accelerations:
         before = _with_jumps(before) if motion.with_accelerations else _as_cubics(before)
@@ -187,7 +187,7 @@ def continued(before: Motion, motion: Motion) -> Motion:
 
 
 def _cut(motion: Motion, time: float) -> Motion:
-    """The motion with a knot at a time, s, if there is that time, and no knot within 1 us."""
+    """Return the motion with a knot at a time, s, unless it lies outside of the motion, or a knot is within 1 us."""
     inside = SHORTEST_GAP < time < motion.duration - SHORTEST_GAP
     if not inside or np.abs(motion.knots - time).min() < SHORTEST_GAP:
         return motion
@@ -195,7 +195,7 @@ def _cut(motion: Motion, time: float) -> Motion:
 
 
 def _as_cubics(motion: Motion) -> Motion:
-    """A motion as cubics through positions and velocities."""
+    """Return a motion as cubics with its positions and velocities."""
     parts = [
         np.linspace(begin, end, max(int(np.ceil((end - begin) / _FINE_S)), 1), endpoint=False)
         for begin, end in pairwise(motion.knots.tolist())
@@ -208,9 +208,9 @@ def _as_cubics(motion: Motion) -> Motion:
 
 
 def _with_jumps(motion: Motion) -> Motion:
-    """A motion of held accelerations with accelerations in its points: where one jumps, it does so in 10 us.
+    """Return a motion of held accelerations whose points have accelerations, each jump of which takes 10 us.
 
-    It changes evenly from half of that before the knot to half after it, and is never beyond both values.
+    The acceleration changes linearly from 5 us before a knot to 5 us after it.
     """
     points, inner = points_of(motion._replace(with_accelerations=True)), motion.knots[1:-1]
     points.acceleration[1:-1] = motion.states_at(inner)[2]  # whole nanoseconds may lie before a jump

@@ -1,4 +1,4 @@
-"""The fastest stop of joints, by a formula; and the rates that one joint may have."""
+"""The fastest stop of joints, by a formula, and the bounds of one joint."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .motion import BESIDE, SHORTEST_GAP, SIZE, Motion, State
 
 
 def fastest_stop(state: State, bounds: Bounds) -> Motion:
-    """Return the fastest stop of each joint by itself; only accelerations and jerks are bounded.
+    """Return the fastest stop of each joint by itself, with bounded acceleration and jerk.
 
-    A joint reverses only if its acceleration cannot be taken back before its velocity changes its sign.
+    A joint reverses only if its acceleration cannot be removed before its velocity changes its sign.
 
     Raises:
-        ValueError: there is none, for example because the state is not finite.
+        ValueError: there is no stop, for example because the state is not finite.
 
     """
     states = np.array(state.known)
-    most = 15 * states.shape[1]  # 5 knots of each joint, and as many as `united` may add
+    most = 15 * states.shape[1]  # Each joint has 5 knots, and `united` may add as many.
     knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, states.shape[1]))
     count = native.stop(states, bounds.stopping, bounds.jerk, SHORTEST_GAP, BESIDE, knots, coefficients)
     if count is None:
@@ -30,7 +30,7 @@ def fastest_stop(state: State, bounds: Bounds) -> Motion:
 
 
 def peak_speed(v: np.ndarray | float, a: np.ndarray | float, jerk: np.ndarray | float) -> np.ndarray | float:
-    """Largest speed on the fastest way from a velocity and an acceleration to none, rad/s."""
+    """Return the largest speed, rad/s, while an acceleration is removed as fast as possible from a velocity on."""
     return np.maximum(np.abs(v), np.abs(v + a * np.abs(a) / (2 * jerk)))
 
 
@@ -41,4 +41,4 @@ class Rates(NamedTuple):
     acceleration: float
     jerk: float
     deceleration: float
-    """Bound in place of `acceleration` against the direction of the way; the joint may turn round on its way."""
+    """Bound in place of `acceleration` for accelerations against the direction of the motion to the target."""

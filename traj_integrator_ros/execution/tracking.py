@@ -1,4 +1,4 @@
-"""The way from what is commanded to a plan, as the least squares of their difference within bounds.
+"""The blend from the command to a plan: the least squares of their difference within bounds.
 
 Each joint is a problem of its own; `src/tracking.cpp` solves it.
 """
@@ -13,16 +13,17 @@ from . import native
 
 
 class Way(NamedTuple):
-    """A difference that goes, with a constant jerk in each step."""
+    """A difference between command and plan that decays, with a constant jerk in each step."""
 
     states: np.ndarray
     """Position, velocity and acceleration at the M + 1 knots: float64 `[M + 1, 3, D]`, rad, rad/s, rad/s^2."""
     jerks: np.ndarray
     """Jerk in each step: float64 `[M, D]`, rad/s^3."""
     violation: np.ndarray
-    """Largest excess over a bound, that of a derivative times its power of the time scale: float64 `[D]`, rad."""
+    """Largest excess over a bound, float64 `[D]`, rad: that of derivatives is multiplied by powers of the time scale.
+    """
     iterations: np.ndarray
-    """Number of iterations of the interior point, int64 `[D]`; 0: no bound is active."""
+    """Number of iterations of the interior-point method, int64 `[D]`; 0 if no bound is active."""
 
 
 def track(
@@ -34,25 +35,25 @@ def track(
     high: np.ndarray,
     time_scale: float | None = None,
 ) -> Way:
-    """Return the way from a state with the least sum of weighted squares within bounds.
+    """Return the blend from a state with the least sum of weighted squares within bounds.
 
-    It is the least `sum(weights[k] * state[k]**2) + jerk_weight * sum(steps[k] * jerk[k]**2)` of the states at the ends
-    of steps. Where bounds cannot be kept, their excess is the least: the sum over all knots and kinds, that of a
-    derivative times its power of the time scale. There an acceleration counts 100 times and a jerk 10,000 times as much
-    as a position and a velocity, so that a joint returns to its bounds as fast as its acceleration and jerk let it.
-    Each finite problem has a finite result, from whatever state.
+    It minimizes `sum(weights[k] * state[k]**2) + jerk_weight * sum(steps[k] * jerk[k]**2)` over the states at the ends
+    of the steps. Where bounds cannot be kept, their excess is minimized first: the sum over all knots and derivatives,
+    each multiplied by its power of the time scale. In that sum an acceleration counts 100 times and a jerk 10,000 times
+    as much as a position or velocity, so that a joint returns to its bounds as fast as its acceleration and jerk may
+    be. A finite problem has a finite result for every start.
 
     Args:
-        steps: s, positive: `[M]`.
+        steps: durations, s, positive: `[M]`.
         weights: of the squares of position, velocity and acceleration at the end of each step, at least 0: `[M, 3, D]`,
             or `[M, 3]` for all joints.
-        jerk_weight: positive.
+        jerk_weight: of the squared jerk, positive.
         start: position, velocity and acceleration, `[3, D]`.
-        low: least position, velocity and acceleration at the end of each step, and least jerk in it, `[4, M, D]`;
-            infinite: there is no bound.
-        high: the greatest of the same; it may be less than `low`.
-        time_scale: s, in which differences go; it is the unit of time inside. None: the sixth root of the jerk weight,
-            which it is if weights of positions are lengths of steps.
+        low: lower bounds of position, velocity and acceleration at the end of each step, and of the jerk in it,
+            `[4, M, D]`; infinite where there is no bound.
+        high: upper bounds of the same; they may be below `low`.
+        time_scale: time, s, in which differences decay: the solver's unit of time. None: the sixth root of the jerk
+            weight, which is that time if the weights of positions are the durations of the steps.
 
     """
     steps, start, low, high = (np.ascontiguousarray(part, np.float64) for part in (steps, start, low, high))
