@@ -7,8 +7,9 @@ from functools import lru_cache
 from math import comb
 
 import numpy as np
-from numpy.polynomial.polynomial import polyder, polyroots, polyval  # at import, since numpy would load it at its first
-use
+
+# Imported here, since numpy would load it at its first use.
+from numpy.polynomial.polynomial import polyder, polyroots, polyval
 
 SIZE = 6
 """Largest number of coefficients of a segment: a controller reproduces a quintic from the states at its ends."""
