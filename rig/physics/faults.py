@@ -1,12 +1,12 @@
-"""Faults after which the command stands: encoders that slip, second publishers, stalls, obstacles that go away."""
+"""Faults: encoders that slip or misread, second publishers, stalls, missing states, obstacles that go away."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .free import begun
+from .free import begun, of_free
 from .loop import Log, Loop
-from .motions import course, policy
+from .motions import course, policy, ramp
 
 
 def of_command(loop: Loop, begin: float) -> dict[str, float]:
@@ -63,6 +63,53 @@ def stalled(seed: int = 0, *, reports: bool = True, **parameters: object) -> dic
     policy(loop, at, 4.0, seed=seed)
     loop.go(1.5)
     return of_command(loop, begin)
+
+
+def stopped_in_a_stall(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+    """The same with a stop in it, which the controller may refuse when it arrives; then a policy from where it is."""
+    random, arm = drawn(seed)
+    loop = begun(seed=seed, reports=reports, **arm, **parameters)
+    begin, lasts = loop.now, random.uniform(0.05, 1.0)
+    at = course(loop, 3 + seed, 4.0, begin + 0.3, 0.4)
+    loop.stall = begin + 1.3, begin + 1.3 + lasts
+    policy(loop, at, 1.3 + lasts * random.uniform(0.0, 1.0), seed=seed)
+    loop.stop()
+    loop.go(2.0)
+    stood = float(np.abs(loop.robot.reference.velocity).max())
+    policy(loop, course(loop, 4 + seed, 2.0, loop.now + 0.3, 0.4), 2.5, seed=seed)
+    loop.go(1.5)
+    return of_command(loop, begin) | {"moves": stood}
+
+
+def misread(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+    """Single joint states are far off while a policy moves the arm."""
+    random, arm = drawn(seed)
+    loop = begun(seed=seed, reports=reports, **arm, **parameters)
+    begin = loop.now
+    at = course(loop, 3 + seed, 4.0, begin + 0.3, 0.4)
+    for _ in range(4):
+        loop.misread = (
+            random.choice([-1.0, 1.0]) * random.uniform(0.2, 2.0) * np.eye(loop.robot.dof)[random.integers(6)]
+        )
+        policy(loop, at, 1.0, seed=seed)
+    loop.go(1.5)
+    return of_free(loop, begin) | of_command(loop, begin)
+
+
+def missed(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+    """A bus misses joint states for 40 to 200 ms, at rest and in slow motion."""
+    random, arm = drawn(seed)
+    loop = begun(seed=seed, reports=reports, **arm, **parameters)
+    begin = loop.now
+    joint, speed, send = int(random.integers(3)), random.uniform(0.03, 0.15), None
+    for number in range(8):
+        missing = loop.now + random.uniform(0.0, 0.3)
+        loop.missing = missing, missing + random.uniform(0.04, 0.2)
+        if number == 2:
+            send = ramp(loop, joint, speed, 0.4)
+        loop.go(0.6, 0.1, send)
+    loop.go(1.5)
+    return of_free(loop, begin)
 
 
 def passed_by(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:

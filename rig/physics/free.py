@@ -51,6 +51,51 @@ def streamed(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", s
     return of_free(loop, begin)
 
 
+def by_chance(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+    """A fast policy on an arm with drives of unlike stiffness and a load that nobody knows; its states may be late."""
+    random = np.random.default_rng(710 + seed)
+    drive = Drive(hz=tuple(random.uniform(4.0, 12.0, 7)), zeta=random.uniform(0.8, 1.1), delay=int(random.integers(9)))
+    share, payload, late = random.uniform(0.7, 0.9), random.uniform(0.0, 2.5), random.choice([0.0, 0.02, 0.08])
+    given = {"warms": bool(random.integers(2)), "late": late, "reports": reports, **parameters}
+    return streamed(seed, drive=drive, share=share, payload=payload, seconds=6.0, **given)
+
+
+def retargeted(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", **parameters: object) -> dict[str, float]:
+    """Goals that change in motion: nearer, further or the same again, once or as often as 50 times a second.
+
+    None is passed where the joints can stop before it.
+    """
+    loop = begun(arm, drive, seed, **parameters)
+    random, begin, beyond = np.random.default_rng(6 + seed), loop.now, 0.0
+    low, high = within(loop, 0.6)
+    for _ in range(3):
+        every, lasts = 1 / random.choice([2.0, 10.0, 50.0]), random.uniform(0.5, 2.0)
+        first = random.uniform(low, high)
+
+        def send(goal: np.ndarray = first, lasts: float = lasts) -> None:
+            loop.plan(np.array([lasts]), goal[None], end="goal")
+
+        loop.go(random.uniform(0.1, 0.8), every, send)
+        here, stands = loop.place, _stands(loop)
+        goal = np.clip(stands + np.sign(stands - here) * random.uniform(0.0, 0.4, loop.robot.dof), low, high)
+        since = loop.now
+        loop.go(random.uniform(0.5, 2.0), every, lambda send=send, goal=goal: send(goal))
+        loop.go(3.0)
+        stoppable = (goal - stands) * np.sign(stands - here) >= 0
+        passed = np.sign(stands - here) * (loop.log(since).command - goal)
+        beyond = max(beyond, float(np.where(stoppable, passed, 0.0).max()))
+    return of_free(loop, begin) | {"beyond_mrad": 1e3 * beyond}
+
+
+def _stands(loop: Loop) -> np.ndarray:
+    """Where the joints can stop with 0.7 of their limits, 50 ms from now, rad."""
+    position, velocity, acceleration = loop.robot.reference.parts
+    _, most, jerk = bounds_of(loop, 0.7)
+    speed = np.abs(velocity + acceleration * np.abs(acceleration) / (2 * jerk)) + 0.05 * np.abs(acceleration)
+    way = speed * (0.05 + np.abs(acceleration) / jerk) + speed / 2 * (speed / most + most / jerk)
+    return position + np.sign(velocity) * way
+
+
 def teleoperated(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", seconds: float = 8.0, top: float = 0.8,
                  **parameters: object) -> dict[str, float]:  # fmt: skip
     """A joystick at 30 Hz: velocities that step, with dead times and reversals."""

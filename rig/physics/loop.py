@@ -43,6 +43,8 @@ class Loop:
         states_hz: of its joint states.
         reports_hz: of its controller, 0: it does not report.
         jitter: by how much, s, stamps of joint states may be late.
+        late: by how much, s, joint states arrive later.
+        tells: whether their stamps say when they were measured, instead of when they arrive.
         seed: of the jitter.
         parameters: of the node.
 
@@ -55,6 +57,8 @@ class Loop:
         states_hz: float = 250.0,
         reports_hz: float = 50.0,
         jitter: float = 0.002,
+        late: float = 0.0,
+        tells: bool = True,
         seed: int = 5,
         **parameters: object,
     ) -> None:
@@ -68,9 +72,13 @@ class Loop:
         self.refused: list[tuple[float, Rejected]] = []
         self.core = NodeCore(arm.joints, self._refused, **{"start_from": "previous", **limits, **parameters})
         self.sent: list[float] = []
-        self._jitter = jitter
+        self._jitter, self._late_ns, self._tells = jitter, round(late * SECOND), tells
         self.slip: np.ndarray | float = 0.0
         """By what the encoders are off, rad, `[dof]`."""
+        self.misread: np.ndarray | float = 0.0
+        """By what one joint state is off, the next one, rad, `[dof]`."""
+        self.missing = (0.0, 0.0)
+        """Times, s, between which no joint state is sent."""
         self.stall = (0.0, 0.0)
         """Times, s, between which the network carries no message; trajectories arrive at its end."""
         self._ns, self._numbers, self._events = _BEGIN_NS, itertools.count(), []
@@ -155,9 +163,11 @@ class Loop:
     def _state(self, at_ns: int) -> None:
         late_ns = round(self.random.uniform(0.0, self._jitter) * SECOND)
         position, velocity = self.robot.measured()
-        if not self._stalls(at_ns):
-            given = self._ns + late_ns, position + self.slip, velocity
-            self._later(at_ns + late_ns + _TRANSPORT_NS, self._take_state, *given)
+        if not self._stalls(at_ns) and not self.missing[0] <= self.now < self.missing[1]:
+            told_ns = late_ns + (0 if self._tells else self._late_ns)
+            given = self._ns + told_ns, position + self.slip + self.misread, velocity
+            self.misread = 0.0
+            self._later(at_ns + late_ns + self._late_ns + _TRANSPORT_NS, self._take_state, *given)
 
     def publishes_too(self, position: np.ndarray, hz: float) -> None:
         """Let a second publisher of joint states say a position, rad, periodically."""

@@ -17,6 +17,8 @@ _LEAST = 0.015
 """Step, as a share of the joint's range (at most 1 rad or m), that is always believed: so small a one never brakes."""
 _REMEMBERED_NS = SECOND_NS
 """Time, ns, for which a doubted state is remembered, and for which nothing begins after a contradiction."""
+_AGREES_NS = 300_000_000
+"""Time, ns, within which a second state confirms a doubted one: within a second, a joint can come almost anywhere."""
 _PERIOD = 0.02
 """Weight of the newest interval in the mean interval between states: states without stamps may arrive together."""
 
@@ -49,6 +51,11 @@ class Believed:
         self._doubted_ns = self._contradicted_ns = 0
         self._told = ""
 
+    @property
+    def period_ns(self) -> float:
+        """Longest of the joints' usual times from one state to the next, ns; 0: not known."""
+        return float(self._period_ns.max(initial=0.0))
+
     def take(self, joints: np.ndarray, position: np.ndarray, stamp_ns: int, now_ns: int) -> Rejected | None:
         """Take the positions of some joints; returns the reason if they are not believed, otherwise None.
 
@@ -61,7 +68,7 @@ class Believed:
         """
         gaps_ns = stamp_ns - self._stamps_ns[joints]
         far = self._is_far(joints, position, self._position, gaps_ns)
-        recent = now_ns - self._doubted_ns < _REMEMBERED_NS
+        recent = now_ns - self._doubted_ns < _AGREES_NS
         if not far.any():
             known = self._period_ns[joints] > 0
             self._period_ns[joints] += np.where(known, _PERIOD, 1.0) * (

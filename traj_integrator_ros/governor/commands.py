@@ -20,6 +20,12 @@ from .trajectories import TrajectoryMaker
 _RESTARTS_S = 0.16
 """Time, s, within which a controller restarts: the arm stands, and would execute a brake from its middle."""
 
+_CUT_OFF_S = 1.0
+"""Longest time, s, for which a stop waits for a network that stands still: it may only stand still on the way back."""
+
+_TOGETHER_S = 0.1
+"""Reports and joint states that end within this time, s, of each other have one cause: the network."""
+
 
 class Commands:
     """Brings plans to the controller, and stops the robot when it, its states or a caller demand that."""
@@ -180,8 +186,22 @@ class Commands:
             return None
         return self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
 
+    def _is_cut_off(self, now_ns: int) -> bool:
+        """Return whether reports and joint states ended together, for a second at most: the network stands still.
+
+        A stop that the network holds up would be executed from its middle. It is sent as soon as anything comes.
+        """
+        present, states_s = self._published.present, self._joint_states.overdue_s(now_ns)
+        if not states_s or present.report is None or not present.is_overdue(now_ns):
+            return False
+        reports_s = present.quiet_s(now_ns)
+        return reports_s < _CUT_OFF_S and abs(reports_s - states_s) < _TOGETHER_S
+
     def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
         guard = self._published.guard
+        if self._is_cut_off(now_ns):
+            guard.stop_waits = True
+            return None
         try:
             stop = self._trajectories.stop(now_ns)
         except NotYet:

@@ -24,6 +24,10 @@ _FEWEST = 3
 """Smallest number of joint states whose steps are compared with each other."""
 _FASTER = 2.0
 """Factor by which a step of a joint may be faster than the steps beside it."""
+_OVERDUE_NS = 10_000_000
+"""Time, ns, by which joint states may be late because a thread waits for its turn."""
+_OVERDUE_PERIODS = 2
+"""Number of their usual periods after which joint states are overdue."""
 _LATELY_NS = 200_000_000
 """Time over which the speed of joints is measured, ns."""
 
@@ -205,6 +209,11 @@ class JointStates:
             return None
         ages_s = (now_ns - self._received_ns) * NANOSECOND_S if arrived else self._ages_s(now_ns)
         return float(ages_s.max())
+
+    def overdue_s(self, now_ns: int) -> float:
+        """Return the time since the last joint state, s, if that is longer than a few usual periods; 0: it is not."""
+        quiet_ns = now_ns - self._arrived_ns
+        return quiet_ns * NANOSECOND_S * (quiet_ns > _OVERDUE_NS + _OVERDUE_PERIODS * self.believed.period_ns)
 
     def oldest(self, now_ns: int) -> str:
         """Return the joint whose state is the oldest; empty if all are equally old."""
