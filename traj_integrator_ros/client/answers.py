@@ -1,4 +1,4 @@
-"""Answers of the node as arrays: views of the messages' memory, or tensors if the caller passed tensors."""
+"""Responses of the node as arrays: views of the messages' memory, or tensors if the caller passed tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Array = np.ndarray | torch.Tensor
 
 Kind = Callable[[np.ndarray], Any]
-"""Converts an array of an answer to what the caller gets: the array itself, or a tensor."""
+"""Converts an array of a response to what the caller gets: the array itself, or a tensor."""
 
 
 class Refused(Exception):
@@ -40,9 +40,9 @@ class Trajectories:
     stamp_ns: int
     """Stamp of the sequence, ns."""
     time_from_start: Array
-    """`[horizon]`, or `[batch, horizon]` where dt differs by trajectory, s since the start state."""
+    """Time since the start state, s: `[horizon]`, or `[batch, horizon]` if dt differs by trajectory."""
     position: Array | None
-    """`[batch, horizon, dof]`, rad or m; the next three fields have the same shape, per s, s² and s³."""
+    """Position, rad or m, `[batch, horizon, dof]`. The next three fields have the same shape, per s, s² and s³."""
     velocity: Array | None
     acceleration: Array | None
     jerk: Array | None
@@ -58,13 +58,13 @@ class Gradient:
     """Gradients, float32; a gradient is None if it was not requested or its input was not given."""
 
     action: Array | None
-    """`[batch, horizon, dof]`."""
+    """Gradient of the actions, `[batch, horizon, dof]`."""
     start_position: Array | None
-    """`[start rows, dof]`, summed over the trajectories that start from a row."""
+    """Gradient of the start rows, `[start rows, dof]`, summed over the trajectories that start from a row."""
     start_velocity: Array | None
     start_acceleration: Array | None
     goal_position: Array | None
-    """`[goal rows, dof]`."""
+    """Gradient of the goal rows, `[goal rows, dof]`, summed in the same way."""
     goal_velocity: Array | None
     goal_acceleration: Array | None
     dt: Array | None
@@ -76,11 +76,11 @@ class Evaluation:
     """The costs of a batch, with the requested gradients, trajectories and violations."""
 
     cost: Array
-    """`[batch]`, float32."""
+    """Cost of each trajectory, `[batch]`, float32."""
     gradient: Gradient
     """Gradient of the sum of the costs."""
     violations: dict[str, Array]
-    """Violations by output, `[batch, horizon, dof]`: positive beyond a limit, negative within."""
+    """Violations of limits by output, `[batch, horizon, dof]`: positive beyond a limit, negative within it."""
     trajectories: Trajectories | None
     """The trajectories whose indices the request listed in `rows`."""
 
@@ -91,11 +91,12 @@ class JointMotion:
 
     joint_names: tuple[str, ...]
     stamp_ns: int
-    """Start time of the trajectory, ns; 0: on arrival."""
+    """Start time of the trajectory, ns; 0 if it starts on arrival."""
     time_from_start: np.ndarray
-    """`[points]`, s."""
+    """Time of each point, s, `[points]`."""
     position: np.ndarray
-    """`[points, dof]`, rad; velocity and acceleration have the same shape, or are None if the points lack them."""
+    """Position, rad, `[points, dof]`. Velocity and acceleration have the same shape, or are None if points lack them.
+    """
     velocity: np.ndarray | None
     acceleration: np.ndarray | None
 
@@ -105,19 +106,19 @@ class Retimed:
     """Times found for paths or plans; float64."""
 
     status: np.ndarray
-    """Status of each path, `[batch]`: constants of Retime.Request."""
+    """Status of each path, a constant of Retime.Request, `[batch]`."""
     reason: tuple[str, ...]
-    """The reason why a path has no trajectory; empty if it has one."""
+    """Why each path has no trajectory; empty if it has one."""
     duration: np.ndarray
-    """`[batch]`, s."""
+    """Duration of each motion, s, `[batch]`."""
     unchanged: np.ndarray
-    """`[batch]`, bool."""
+    """Whether a plan kept its times, bool `[batch]`."""
     ratio: np.ndarray
-    """`[batch, 3]`, greatest velocity, acceleration and jerk, relative to the limits."""
+    """Greatest velocity, acceleration and jerk, relative to the limits, `[batch, 3]`."""
     row_times: np.ndarray
-    """`[batch, rows]`, s."""
+    """When the rows are passed, s, `[batch, rows]`."""
     trajectories: tuple[JointMotion, ...]
-    """One trajectory for each path; it has points only if `status` is DONE or STILL."""
+    """The motion of each path, which has points only if `status` is DONE or STILL."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Stopped:
     """The brake that answered a stop."""
 
     message: str
-    """The node's words about the brake."""
+    """What the node says about the brake."""
     duration: float
     """Time until all joints rest, s."""
     joint_names: tuple[str, ...]
@@ -134,20 +135,20 @@ class Stopped:
 
 
 def as_it_is(found: np.ndarray) -> np.ndarray:
-    """The array itself, without a copy."""
+    """Return the array itself, without a copy."""
     return found
 
 
 def kind_of(values: object) -> Kind:
-    """Return a function that makes arrays of the same kind as some values: tensors on their device, or numpy arrays."""
+    """Return a function that converts arrays to the kind of `values`: tensors on their device, or numpy arrays."""
     if not hasattr(values, "requires_grad"):
         return as_it_is
-    torch = sys.modules["torch"]  # loaded already, as the values are its tensors
+    torch = sys.modules["torch"]  # It is loaded already, since the values are its tensors.
     return lambda found: torch.from_numpy(found).to(values.device)
 
 
 def trajectories_of(message: TrajectoryBatch, kind: Kind = as_it_is) -> Trajectories:
-    """The arrays of a message. Raises ValueError where lengths do not fit."""
+    """Return the arrays of a message. Raises ValueError if lengths do not fit."""
     shape, times = (message.batch, message.horizon, len(message.joint_names)), viewed(message.time_from_start)
     return Trajectories(
         tuple(message.joint_names), stamp_of(message),
@@ -159,7 +160,7 @@ def trajectories_of(message: TrajectoryBatch, kind: Kind = as_it_is) -> Trajecto
 def gradient_of(
     answer: ComputeGradient.Response | Evaluate.Response, actions: ActionSequence, dof: int, kind: Kind
 ) -> Gradient:
-    """The gradients of an answer about some actions."""
+    """Return the gradients of a response about some actions."""
     shape = actions.batch, actions.horizon, dof
     states = [f"grad_{end}_{order}" for end in ("start", "goal") for order in ORDERS[:3]]
     rows = [_shaped(kind, getattr(answer, name), (-1, shape[-1])) for name in states]
@@ -170,7 +171,7 @@ def gradient_of(
 
 
 def evaluation_of(answer: Evaluate.Response, actions: ActionSequence, dof: int, kind: Kind) -> Evaluation:
-    """The arrays of an answer about some actions."""
+    """Return the arrays of a response about some actions."""
     found = {name: viewed(getattr(answer, f"violation_{name}")) for name in ORDERS}
     violations = {name: kind(values.reshape(actions.batch, -1, dof)) for name, values in found.items() if values.size}
     trajectories = trajectories_of(answer.trajectory, kind) if answer.trajectory.batch else None
@@ -178,7 +179,7 @@ def evaluation_of(answer: Evaluate.Response, actions: ActionSequence, dof: int, 
 
 
 def retimed_of(answer: Retime.Response, rows: int) -> Retimed:
-    """The arrays of an answer for paths of so many rows."""
+    """Return the arrays of a response for paths of so many rows."""
     names, ends = tuple(answer.joint_names), np.cumsum(viewed(answer.points))[:-1]
     times = np.split(viewed(answer.time_from_start), ends)
     dof = len(names)
@@ -194,7 +195,7 @@ def retimed_of(answer: Retime.Response, rows: int) -> Retimed:
 
 
 def committed_of(answer: CommittedService.Response, joint_names: Sequence[str]) -> Committed:
-    """The arrays of an answer, with the columns of these joints, if any are named."""
+    """Return the arrays of a response, with columns for the named joints, or for all if none is named."""
     names, columns = _order(answer.joint_names, joint_names)
     dof = len(answer.joint_names)
     fields = [f"{what}{order}" for what in ("", "commanded_", "measured_") for order in ORDERS[:2]]
@@ -204,13 +205,13 @@ def committed_of(answer: CommittedService.Response, joint_names: Sequence[str]) 
 
 
 def stopped_of(answer: Stop.Response, joint_names: Sequence[str]) -> Stopped:
-    """The arrays of an answer, with the columns of these joints, if any are named."""
+    """Return the arrays of a response, with columns for the named joints, or for all if none is named."""
     names, columns = _order(answer.joint_names, joint_names)
     return Stopped(answer.message, answer.duration, names, viewed(answer.distance)[columns])
 
 
 def motion_of(message: JointTrajectory, joint_names: Sequence[str] = ()) -> JointMotion:
-    """The arrays of a message, with the columns of these joints, if any are named. Raises ValueError: one lacks."""
+    """Return the arrays of a message with columns for the named joints, or all. Raises ValueError if one is missing."""
     names, columns = _order(message.joint_names, joint_names)
     times = [one.time_from_start.sec * SECOND_NS + one.time_from_start.nanosec for one in message.points]
     rows = [
@@ -230,7 +231,7 @@ def _shaped(kind: Kind, values: object, shape: Sequence[int]) -> Array | None:
 
 
 def _order(found: Sequence[str], wanted: Sequence[str]) -> tuple[tuple[str, ...], Sequence[int]]:
-    """Names and columns of the wanted joints, or of all. Raises ValueError where one is missing."""
+    """Return names and columns of the wanted joints, or of all. Raises ValueError if one is missing."""
     if not wanted or not found or list(wanted) == list(found):
         return tuple(found), slice(None)
     if missing := [name for name in wanted if name not in found]:

@@ -1,4 +1,4 @@
-"""Service calls from any thread: sent once the service is there, again if no answer comes, and given up in the end."""
+"""Service calls from any thread: sent once the service is there, repeated without a response, and given up at last."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from rclpy.qos import QoSProfile
 from rclpy.task import Future as RclpyFuture
 
 _DEPTH = 1000
-"""Depth of the queue of answers; an answer that is displaced from it is lost."""
-_POLL_S, _IDLE_S = 0.02, 0.2
+"""Depth of the queue of responses; a response that is displaced from it is lost."""
+_POLL_S = 0.02
+"""Period, s, of checks whether calls in progress are due again or over."""
+_IDLE_S = 0.2
+"""Longest wait of the thread, s, while no call is in progress."""
 _FORKED = (
     "expected the client in the process that made it, got it in a fork, where none of its threads run: start workers "
     "by spawn, each with a client of its own"
@@ -30,7 +33,7 @@ _COPIED = (
     "workers by spawn, or before the first node"
 )
 _made: weakref.WeakSet[Calls] = weakref.WeakSet()
-"""The calls of this process that are not collected yet."""
+"""The objects of this class in this process that are in use."""
 
 
 @dataclass(eq=False)
@@ -49,15 +52,15 @@ class _Call:
 class Calls:
     """The service calls of one program, made by a node and a thread of their own.
 
-    So they are answered whoever spins `node`, and may be waited for in its callbacks.
+    Therefore they need nobody who spins `node`, and its callbacks may wait for them.
 
     Args:
-        node: with the context, the namespace and the remappings that count for the services' names.
+        node: its context, namespace and remappings apply to the names of services.
 
     """
 
     _is_used = _is_copied = False
-    """Whether this process, or one that it was forked from, had clients; and whether rclpy was used before a fork."""
+    """Whether this process, or its parent before a fork, had clients; whether rclpy was used before a fork."""
 
     def __init__(self, node: Node) -> None:
         self._resolve = node.resolve_service_name
@@ -79,17 +82,17 @@ class Calls:
 
     @classmethod
     def check_process(cls) -> None:
-        """Raise RuntimeError if a node would not work here, because the middleware is a copy of one in use.
+        """Raise RuntimeError if this process is a fork of one that used the middleware: no node would work here.
 
-        Forks of one process have one GUID, so that others hear only one of them, and the copies of locks that threads
-        held at the fork are never released.
+        Forks of a process have the same GUID, so that other processes hear only one of them. Locks that threads held at
+        the fork are copied and never released.
         """
         if cls._is_copied:
             raise RuntimeError(_COPIED)
 
     @property
     def is_forked(self) -> bool:
-        """Return whether this object is a copy in a forked process; everything in it belongs to its maker's process."""
+        """Return whether this object is a copy in a forked process: all that it owns belongs to the parent."""
         return self._over == _FORKED
 
     def check(self) -> None:
@@ -121,18 +124,18 @@ class Calls:
         Args:
             service: its type.
             name: of the service.
-            request: of that type; sent again as it is, so it must not matter how often it arrives.
-            take: makes the future's result of the response; what it raises, the future raises.
-            timeout_s: longest time from the first sending to the answer.
-            retry_after_s: time after which a request without answer is sent again.
-            service_within_s: longest time until the service is there; None: `timeout_s`.
+            request: of that type. It may be sent several times, so that its effect must not depend on that.
+            take: converts the response to the future's result; the future raises what it raises.
+            timeout_s: longest time from the first sending to the response, s.
+            retry_after_s: time after which a request without a response is sent again, s.
+            service_within_s: longest time until the service is there, s; None: `timeout_s`.
 
         Returns:
-            A future that raises TimeoutError where no answer comes, RuntimeError where rclpy or this is shut down. Its
-            callbacks must not wait for other calls.
+            A future. It raises TimeoutError if no response comes, and RuntimeError if rclpy or this object is shut
+            down. Its callbacks must not wait for other calls.
 
         """  # fmt: skip
-        self.check()  # before taking the lock, which another thread may have held when the process was forked
+        self.check()  # Before the lock, which another thread may have held when the process was forked.
         now = time.monotonic()
         deadline = now + (timeout_s if service_within_s is None else service_within_s)
         with self._lock:
@@ -146,7 +149,7 @@ class Calls:
         return call.answer
 
     def wait(self, answer: Future) -> Any:
-        """Return the result of a future of `begin`. Raises RuntimeError in a future's callback: none would come."""
+        """Return the result of a future of `begin`. Raises RuntimeError in callbacks of futures, which cannot wait."""
         if threading.current_thread() is self._thread and not answer.done():
             raise RuntimeError("expected no waiting for calls in the callback of a future: begin further calls there")
         return answer.result()
@@ -161,7 +164,7 @@ class Calls:
             self._thread.join()
 
     def _wake(self) -> None:
-        self._executor.create_task(lambda: None)  # in some releases a plain wake-up does not end the waiting
+        self._executor.create_task(lambda: None)  # In some releases a plain wake-up does not end the waiting.
 
     def _run(self) -> None:
         over = "the client is closed"
@@ -186,13 +189,13 @@ class Calls:
                 call.answer.set_exception(RuntimeError(over))
 
     def _be_forked(self) -> None:
-        """Refuse what is asked from now on, without locks: threads that do not exist in a fork may hold them."""
+        """Refuse all calls from now on, without locks: threads that do not exist in a fork may hold them."""
         self._lock = threading.RLock()
         self._over, self._pending = _FORKED, []
         for answer in self._answers:
             answer._condition = threading.Condition()
             if not answer.done():
-                answer.__init__()  # those who wait and what they call back are in the other process
+                answer.__init__()  # Those who wait, and their callbacks, are in the other process.
                 answer.set_exception(RuntimeError(_FORKED))
 
     def _step(self, call: _Call, now: float) -> None:
@@ -208,7 +211,7 @@ class Calls:
             call.sent[-1].add_done_callback(lambda found: self._finish(call, found.exception() or found.result()))
 
     def _finish(self, call: _Call, found: object) -> None:
-        """Set the result of a call, a response or an error, unless it has one already."""
+        """Set the result of a call to a response or an error, unless it has one already."""
         with self._lock:
             if call not in self._pending:
                 return

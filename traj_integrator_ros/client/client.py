@@ -1,4 +1,4 @@
-"""A client of one integrator node: its services and topics, in a node of its own or in the caller's."""
+"""The client of one integrator node: its services and topics, in a node of its own or in the caller's."""
 
 from __future__ import annotations
 
@@ -38,8 +38,15 @@ if TYPE_CHECKING:
 NODE_NAME = "traj_integrator"
 _TOPICS = {"action_sequence": ActionSequence, "position_trajectory": JointTrajectory}
 _DEPTH = 100
-_STATE_WITHIN_S, _START_WITHIN_S = 2.0, 60.0
-_POLL_S, _SPIN_S = 0.05, 1.0
+"""Depth of the queues of topics: a burst of messages may wait while a callback runs."""
+_STATE_WITHIN_S = 2.0
+"""Longest wait, s, for the node's lifecycle state before it is asked for again."""
+_START_WITHIN_S = 60.0
+"""Longest wait, s, for a node that starts: it may have to import torch on a busy machine."""
+_POLL_S = 0.05
+"""Period, s, of checks whether the node is active."""
+_SPIN_S = 1.0
+"""Longest wait of the thread, s, before it checks whether the client is closed."""
 _WARNING_S = 2.0
 """Time between warnings, s."""
 
@@ -47,20 +54,21 @@ _WARNING_S = 2.0
 class IntegratorClient(Services, AbstractContextManager):
     """Calls an integrator node's services, publishes to it and listens to it, from any thread.
 
-    Calls wait for their answers; the same methods of `futures` return a concurrent.futures.Future. Waiting needs nobody
-    who spins, and is allowed in callbacks.
+    Calls wait for their responses; the same methods of `futures` return a concurrent.futures.Future. Waiting does not
+    require that anybody spins, and is allowed in callbacks.
 
     Args:
-        integrator: name of the node; a relative one is in the namespace of `node`, or of the ROS arguments.
-        node: the caller's own, whose executor calls the callbacks of topics. None: this has a node on a context of its
-            own, and calls them in a thread of its own, where an error is logged.
-        name: of the node of its own.
-        ros_arguments: of the node of its own: what follows --ros-args. None: those of the command line.
-        largest: batch, horizon and dof of the largest messages, for which a node of its own prepares fast transports;
-            with `node`, call `prepare_transport` before rclpy makes the first node.
-        joint_names: the order of all columns, in and out; empty: the node's own.
-        timeout_s: longest time until a service is there, and from the request to its answer.
-        retry_after_s: time after which a request without answer is sent again: the node may have been restarted.
+        integrator: name of the integrator; a relative one is in the namespace of `node`, or of the ROS arguments.
+        node: a node of the caller's, whose executor calls the callbacks of topics. None: the client makes a node on a
+            context of its own, and a thread that calls the callbacks and logs their errors.
+        name: of the client's own node.
+        ros_arguments: of the client's own node, which follow --ros-args. None: those of the command line.
+        largest: batch, horizon and dof of the largest messages, for which the client's own node prepares fast
+            transports. With `node`, call `prepare_transport` before rclpy makes the first node.
+        joint_names: the order of all columns, in and out; empty: the integrator's own order.
+        timeout_s: longest time until a service is there, and from a request to its response, s.
+        retry_after_s: time after which a request without a response is sent again, s: the integrator may have been
+            restarted.
 
     """
 
@@ -85,20 +93,20 @@ class IntegratorClient(Services, AbstractContextManager):
             prepare_transport(*largest)
         own = _OwnNode(name, ros_arguments) if node is None else None
         self.node: Node = node or own.node
-        """The node that has the topics."""
+        """The node to which the topics belong."""
         self.integrator = (
             integrator if integrator.startswith("/") else f"{self.node.get_namespace().rstrip('/')}/{integrator}"
         )
         calls = self._calls = Calls(self.node)
         super().__init__(lambda *call: calls.wait(self._begin(*call)), joint_names)
         self.futures = Services(self._begin, joint_names)
-        """The services, whose methods return futures."""
+        """The services, with methods that return futures."""
         self.unheard = 0
         """Number of messages that were published while the integrator did not listen."""
         self._last_stamp_ns = 0
         self._lock = threading.Lock()
         self._entities = ExitStack()
-        self._close = weakref.finalize(self, _close, calls, self._entities, own)  # also when the interpreter ends
+        self._close = weakref.finalize(self, _close, calls, self._entities, own)  # Also when the interpreter ends.
         self._publishers: dict[str, Publisher] = {}
         self._subscriptions: list[Subscription] = []
 
@@ -116,12 +124,12 @@ class IntegratorClient(Services, AbstractContextManager):
 
         Args:
             actions: `[batch, horizon, dof]`, or a message of `sequence`.
-            stamp_ns: ns since the epoch: with start_from = previous when the first step begins. None: now, by the
-                node's clock, and later than all before.
+            stamp_ns: when the first step begins (with start_from = previous), ns since the epoch. None: now, by the
+                node's clock, and later than all stamps before.
             fields: keyword arguments of `sequence`.
 
         Returns:
-            The stamp, which trajectories and rejections have too, ns.
+            The stamp, ns, which trajectories and rejections of these actions carry, too.
 
         """
         message = self.message(actions, **fields)
@@ -140,28 +148,28 @@ class IntegratorClient(Services, AbstractContextManager):
 
         Args:
             position: `[points, dof]`, rad.
-            times: `[points]`, s from the stamp; None: a path without times, passed as fast as the limits allow.
-            joint_names: the order of the columns, and which joints move; none: the client's, if it has any.
-            stamp_ns: when it begins; 0: on arrival.
+            times: `[points]`, s from the stamp. None: a path without times, which is passed as fast as limits allow.
+            joint_names: joints that move, in the order of the columns; empty: those of the client, if it has any.
+            stamp_ns: when it begins, ns; 0: on arrival.
 
         """
         names = tuple(joint_names) or self.joint_names
         self._send("position_trajectory", positions_message(position, times, names, stamp_ns))
 
     def on_trajectory(self, callback: Callable[[JointMotion], object], depth: int = _DEPTH) -> Subscription:
-        """Call back with every trajectory for the controller."""
+        """Call a function with every trajectory for the controller."""
         return self._subscribe(
             JointTrajectory, "joint_trajectory", lambda message: callback(motion_of(message, self.joint_names)), depth
         )
 
     def on_batch(self, callback: Callable[[Trajectories], object], depth: int = _DEPTH) -> Subscription:
-        """Call back with every batch of trajectories, in the columns of its sequence."""
+        """Call a function with every batch of trajectories, with the columns of its sequence."""
         return self._subscribe(
             TrajectoryBatch, "trajectory_batch", lambda message: callback(trajectories_of(message)), depth
         )
 
     def on_rejection(self, callback: Callable[[Rejection], object], depth: int = _DEPTH) -> Subscription:
-        """Call back with every message about input that was rejected or lost, and why."""
+        """Call a function with every report of input that was rejected or lost."""
         return self._subscribe(Rejection, "rejections", callback, depth)
 
     # The node
@@ -239,7 +247,7 @@ class _OwnNode:
         while not self._closing.is_set():
             try:
                 self._executor.spin_once(timeout_sec=_SPIN_S)
-            except Exception:  # a callback's own: the others are still called
+            except Exception:  # An error of one callback: the others are still called.
                 if self._context.ok():
                     self.node.get_logger().error(traceback.format_exc())
 

@@ -1,4 +1,4 @@
-"""Arrays of numpy or torch to messages, with their shapes checked, which the flat fields of a message do not have."""
+"""Messages from arrays of numpy or torch, whose shapes are checked: the fields of messages are flat."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     Array = np.ndarray | torch.Tensor | Sequence | float
 
 SECOND_NS = 1_000_000_000
-_MOST_SMALL, _MOST_SECONDS = 2**8 - 1, 2**31 - 1
-"""Largest numbers that fields of messages can hold."""
+_MOST_SMALL = 2**8 - 1
+"""Largest number in a uint8 field of a message."""
+_MOST_SECONDS = 2**31 - 1
+"""Largest number of seconds in a Time or Duration message, whose field is int32."""
 ORDERS = ("position", "velocity", "acceleration", "jerk")
 """Names of a trajectory's outputs."""
 _DT_PER = ("step", "trajectory")
@@ -32,7 +34,7 @@ _EMPTY = {
     "bool": Parameter.Type.BOOL_ARRAY, "int": Parameter.Type.INTEGER_ARRAY, "str": Parameter.Type.STRING_ARRAY,
     "float": Parameter.Type.DOUBLE_ARRAY,
 }  # fmt: skip
-"""Types of empty arrays as parameters, which rclpy takes for bytes."""
+"""Parameter types of empty arrays, which rclpy would take for bytes."""
 _SPACES = ("default", "position", "velocity", "acceleration", "jerk", "bspline")
 
 
@@ -54,22 +56,22 @@ def sequence(
     degree: int = 0,
     steps: int = 0,
 ) -> ActionSequence:
-    """The message of some actions, without a stamp; the node's defaults apply to omissions: see ActionSequence.msg.
+    """Return the message of some actions, without a stamp. The node's defaults replace what is omitted.
 
     Args:
         actions: `[batch, horizon, dof]`, in the unit of the control space.
-        dt: s: a number, `[horizon]`, `[batch, horizon]`, or `[batch, 1]`: one for each trajectory.
-        dt_per: "trajectory": a `dt` of one dimension is `[batch]`.
+        dt: time steps, s: a number, `[horizon]`, `[batch, horizon]`, or `[batch, 1]` (one for each trajectory).
+        dt_per: "step", or "trajectory" if a `dt` of one dimension is `[batch]`.
         control_space: position, velocity, acceleration, jerk or bspline, or its constant in ActionSequence.
         joint_names: the order of the columns.
         position: of the start, `[dof]` or `[rows, dof]`, rad.
-        velocity: likewise, rad/s.
-        acceleration: likewise, rad/s².
-        start_index: `[batch]`, rows of the start.
-        goal_position: of the goal, like those of the start.
-        goal_velocity: likewise.
-        goal_acceleration: likewise.
-        goal_index: `[batch]`, rows of the goal.
+        velocity: of the start, `[dof]` or `[rows, dof]`, rad/s.
+        acceleration: of the start, `[dof]` or `[rows, dof]`, rad/s².
+        start_index: row of the start for each trajectory, `[batch]`.
+        goal_position: of the goal, `[dof]` or `[rows, dof]`, rad.
+        goal_velocity: of the goal, `[dof]` or `[rows, dof]`, rad/s.
+        goal_acceleration: of the goal, `[dof]` or `[rows, dof]`, rad/s².
+        goal_index: row of the goal for each trajectory, `[batch]`.
         degree: of a B-spline.
         steps: rows in each segment of a B-spline.
 
@@ -98,7 +100,9 @@ def sequence(
 
 
 def gradient_request(actions: ActionSequence, upstream: Mapping[str, Array]) -> ComputeGradient.Request:
-    """The request for the vector-Jacobian product of a sequence; `upstream` by ORDERS, `[batch, horizon, dof]` each.
+    """Return the request for the vector-Jacobian product of a sequence.
+
+    `upstream` has gradients `[batch, horizon, dof]` by the names in ORDERS.
 
     Raises:
         ValueError: an unknown name, or a shape that does not fit.
@@ -116,9 +120,10 @@ def gradient_request(actions: ActionSequence, upstream: Mapping[str, Array]) -> 
 
 
 def cost_message(cost: Mapping[str, object], dof: int) -> QuadraticCost:
-    """The message of a cost: terms by ORDERS, with fields as in CostTerm.msg, and `duration_weight`.
+    """Return the message of a cost: a `QuadraticCost` of the kernels, or a mapping with the same fields.
 
-    Also of a `QuadraticCost` of the kernels. A number applies to all joints; None and what is left out are 0.
+    The mapping has terms by the names in ORDERS, with the fields of CostTerm.msg, and `duration_weight`. A number
+    applies to all joints; None, and fields that are left out, are 0.
 
     Raises:
         ValueError: an unknown name, or a shape that does not fit.
@@ -138,7 +143,7 @@ def cost_message(cost: Mapping[str, object], dof: int) -> QuadraticCost:
 
 
 def output_bits(outputs: Iterable[str]) -> int:
-    """The sum of the constants of TrajectoryBatch that select these outputs. Raises ValueError for unknown ones."""
+    """Return the sum of TrajectoryBatch's constants that selects outputs. Raises ValueError for an unknown one."""
     return sum(
         getattr(TrajectoryBatch, name.upper()) for name, _ in _items("outputs", dict.fromkeys(outputs, 0), ORDERS)
     )
@@ -147,7 +152,7 @@ def output_bits(outputs: Iterable[str]) -> int:
 def positions_message(
     position: Array, times: Array | None, joint_names: Sequence[str], stamp_ns: int
 ) -> JointTrajectory:
-    """The message of positions `[points, dof]`, rad, at times `[points]`, s from the stamp; None: a path without times.
+    """Return the message of positions `[points, dof]`, rad, at times `[points]`, s; None: a path without times.
 
     Raises:
         ValueError: a shape that does not fit.
@@ -174,7 +179,7 @@ def positions_message(
 
 
 def retime_request(position: Array, joint_names: Sequence[str], fields: Mapping[str, object]) -> Retime.Request:
-    """The request for paths or plans `[batch, rows, dof]`, rad, with other fields by their names.
+    """Return the request for paths or plans `[batch, rows, dof]`, rad, with other fields by their names.
 
     Raises:
         ValueError: a shape that does not fit; TypeError: an unknown field.
@@ -206,17 +211,17 @@ def retime_request(position: Array, joint_names: Sequence[str], fields: Mapping[
 
 
 def parameter_message(name: str, value: object) -> ParameterMessage:
-    """The message of a parameter. Raises ValueError for a value that no parameter can have."""
+    """Return the message of a parameter. Raises ValueError for a value that no parameter can have."""
     found = plain(name, value)
     kind = _EMPTY[kind_of_numbers(value)] if isinstance(found, list | tuple) and not found else None
     return Parameter(name, kind, found).to_parameter_msg()
 
 
 def as_numpy(name: str, values: Array, dtype: type = np.float32) -> np.ndarray:
-    """The numbers of an array, a tensor on any device, or nested sequences.
+    """Convert an array, a tensor on any device, or nested sequences to an array of numpy.
 
     Raises:
-        ValueError: no numbers, or a tensor that requires grad: nothing flows back through a message.
+        ValueError: the values are no numbers, or a tensor that requires grad: gradients do not pass a message.
 
     """
     truths = is_truth(values)
@@ -237,7 +242,7 @@ def as_numpy(name: str, values: Array, dtype: type = np.float32) -> np.ndarray:
 
 
 def stamp_of(message: object) -> int:
-    """The stamp of a message's header, ns."""
+    """Return the stamp of a message's header, ns."""
     return message.header.stamp.sec * SECOND_NS + message.header.stamp.nanosec
 
 
@@ -247,7 +252,7 @@ def set_stamp(message: object, stamp_ns: int) -> None:
 
 
 def seconds_of(stamp_ns: object) -> tuple[int, int]:
-    """Seconds and nanoseconds of a stamp of any message type."""
+    """Return seconds and nanoseconds of a stamp, ns, within the range of messages."""
     return divmod(whole("stamp_ns", stamp_ns, _MOST_SECONDS * SECOND_NS), SECOND_NS)
 
 
@@ -260,7 +265,7 @@ def _space(given: int | str) -> int:
 
 
 def _columns(name: str, values: Array, dof: int, most: int) -> np.ndarray:
-    """Numbers with a column for each joint and at most this many dimensions; empty input stays empty."""
+    """Check that numbers have a column for each joint and at most `most` dimensions; empty input stays empty."""
     found = as_numpy(name, values)
     if found.size and not (1 <= found.ndim <= most and found.shape[-1] == dof):
         leading = ["", "rows, ", "batch, horizon, "][:most]
@@ -270,12 +275,12 @@ def _columns(name: str, values: Array, dof: int, most: int) -> np.ndarray:
 
 
 def _time_steps(dt: Array, dt_per: str, batch: int, steps: int) -> tuple[np.ndarray, int]:
-    """Time steps, flat, and the constant that says what they count; equal batch and step counts are not guessed at."""
+    """Return flat time steps, and the constant for their layout, which is never guessed when batch equals steps."""
     if dt_per not in _DT_PER:
         raise ValueError(f"dt_per: expected step or trajectory, got {dt_per!r}")
     found, counts = np.atleast_1d(as_numpy("dt", dt, np.float64)), _DT_PER.index(dt_per)
     if found.shape in ((1, 1), (1, steps)) and not counts:
-        found = found[0]  # one value for all of them, as torch broadcasts
+        found = found[0]  # One value for all, as torch broadcasts.
     shapes = [(1,), (batch,)] if counts else [(1,), (steps,), (batch, steps)]
     if found.size and found.shape not in [*shapes, (batch, 1)]:
         expected = ", ".join(map(_brackets, [*shapes, (batch, 1)]))
@@ -291,7 +296,7 @@ def _indices(name: str, values: Array, batch: int) -> array:
 
 
 def row_numbers(name: str, values: Array) -> array:
-    """Rows, `[any number]`. Raises ValueError for anything but whole numbers from 0 on."""
+    """Return numbers of rows, `[n]`. Raises ValueError for anything but whole numbers from 0 on."""
     found = as_numpy(name, values, np.float64)
     for wrong in found[~((found >= 0) & (found <= MOST) & (found == np.floor(found)))][:1]:
         raise ValueError(f"{name}: expected rows from 0 on, got {wrong:g}")
@@ -299,7 +304,7 @@ def row_numbers(name: str, values: Array) -> array:
 
 
 def _items(name: str, given: object, known: Sequence[str]) -> list[tuple[str, object]]:
-    """The given pairs of a mapping or named tuple, without values of None; unknown names are refused."""
+    """Return the pairs of a mapping or named tuple without values of None. Raises ValueError for unknown names."""
     pairs = given._asdict() if hasattr(given, "_asdict") else given
     if not isinstance(pairs, Mapping):
         raise ValueError(f"{name}: expected {', '.join(known)} by name, got {type(given).__name__}")

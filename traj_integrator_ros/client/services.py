@@ -1,4 +1,4 @@
-"""The node's services, from arrays to arrays."""
+"""The node's services as methods with arrays in and out."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class Services:
     """The services of one node; each method returns what `submit` makes of its call.
 
     Actions are arrays `[batch, horizon, dof]` with the keyword arguments of `sequence`, or a message that it made.
-    Answers are tensors on the device of the actions if these are a tensor, otherwise arrays of numpy.
+    Results are tensors on the device of the actions if these are a tensor, and otherwise arrays of numpy.
 
-    All raise ValueError for arguments of wrong shapes, Refused where the node refuses them, TimeoutError where it does
-    not answer, and RuntimeError once rclpy or the client is shut down.
+    All methods raise ValueError for arguments of wrong shapes, Refused if the node refuses the request, TimeoutError if
+    it does not answer, and RuntimeError once rclpy or the client is shut down.
 
     Args:
-        submit: called with a service type, a name, a request, and what makes the result of the response.
-        joint_names: the order of the columns, unless a call names another; empty: the node's own.
+        submit: called with a service type, a name, a request, and a function from the response to the result.
+        joint_names: the order of the columns, unless a call gives another; empty: the node's own order.
 
     """
 
@@ -73,12 +73,12 @@ class Services:
     def integrate(
         self, actions: Actions, *, outputs: Iterable[str] = ORDERS, as_published: bool = False, **fields: Any
     ) -> Trajectories:
-        """The trajectories of some actions.
+        """Return the trajectories of some actions.
 
         Args:
             actions: as this class says.
-            outputs: which are wanted, of position, velocity, acceleration and jerk.
-            as_published: refuse what the topic action_sequence would reject now.
+            outputs: the wanted ones of position, velocity, acceleration and jerk.
+            as_published: whether to refuse what the topic action_sequence would reject now.
             fields: keyword arguments of `sequence`.
 
         """
@@ -88,7 +88,7 @@ class Services:
         return self._call(Integrate, "integrate", request, lambda answer: trajectories_of(answer.trajectory, kind))
 
     def compute_gradient(self, actions: Actions, upstream: Mapping[str, Array], **fields: Any) -> Gradient:
-        """The vector-Jacobian product of the integration.
+        """Return the vector-Jacobian product of the integration.
 
         Args:
             actions: as this class says.
@@ -114,16 +114,16 @@ class Services:
         violations: bool | Iterable[str] = False,
         **fields: Any,
     ) -> Evaluation:
-        """The costs of some actions, with gradients.
+        """Return the costs of some actions, with gradients.
 
         Args:
             actions: as this class says.
-            cost: a QuadraticCost of the kernels, or the same as a mapping: by output weight, target, terminal_weight,
-                limit_weight, lower and upper; and duration_weight. Numbers apply to all joints.
-            gradients: which are wanted, of action, start, goal and dt.
-            rows: trajectories that are returned, by their index in the batch.
-            outputs: of these trajectories.
-            violations: whether to return by how much limits are exceeded, or of which outputs.
+            cost: a QuadraticCost of the kernels, or a mapping. That has duration_weight and, for each output, weight,
+                target, terminal_weight, limit_weight, lower and upper. Numbers apply to all joints.
+            gradients: the wanted ones of action, start, goal and dt.
+            rows: indices of the trajectories to return.
+            outputs: outputs of these trajectories to return.
+            violations: whether to return violations of limits, or for which outputs.
             fields: keyword arguments of `sequence`.
 
         """
@@ -158,10 +158,10 @@ class Services:
 
         Args:
             position: `[batch, rows, dof]`, rad.
-            dt: time steps of a plan, s, as those of `sequence`; none: a path without times.
+            dt: time steps of a plan, s, in the form of `sequence`; empty for a path without times.
             dt_per: as in `sequence`.
-            velocity: of a plan, as `position`, rad/s.
-            acceleration: likewise, rad/s².
+            velocity: of a plan, `[batch, rows, dof]`, rad/s.
+            acceleration: of a plan, `[batch, rows, dof]`, rad/s².
             joint_names: the order of the columns.
             fields: the other fields of Retime.srv: limits `[dof]`, and numbers.
 
@@ -171,13 +171,13 @@ class Services:
         return self._call(Retime, "retime", request, partial(retimed_of, rows=request.rows))
 
     def committed(self, rows: int, *, stamp_ns: int = 0, dt: float = 0.0, rows_before: int = 0) -> Committed:
-        """The motion in execution at the times of the rows of a chunk, and what was commanded and measured before.
+        """Return the motion in execution at the times of a chunk, and what was commanded and measured before.
 
         Args:
-            rows: wanted from the stamp on.
-            stamp_ns: time of row 0; 0: now.
-            dt: s between rows; 0: the node's parameter.
-            rows_before: wanted before the stamp.
+            rows: number of rows from the stamp on.
+            stamp_ns: time of row 0, ns; 0: now.
+            dt: time between rows, s; 0: the node's parameter.
+            rows_before: number of rows before the stamp.
 
         """
         request = CommittedService.Request(
@@ -196,10 +196,10 @@ class Services:
         return self.stop(hold=False)
 
     def parameters(self, *names: str) -> dict[str, object]:
-        """Parameters of the node by name."""
+        """Return parameters of the node by name."""
 
         def take(answer: GetParameters.Response) -> dict[str, object]:
-            if len(answer.values) != len(names):  # if the node lacks one of the parameters, it returns none
+            if len(answer.values) != len(names):  # If the node lacks one of the parameters, it returns none.
                 raise Refused(f"parameters: expected those that the node has, got {', '.join(names)}")
             found = zip(names, map(parameter_value_to_python, answer.values), strict=True)
             return {name: list(value) if isinstance(value, array) else value for name, value in found}
@@ -207,7 +207,7 @@ class Services:
         return self._submit(GetParameters, "get_parameters", GetParameters.Request(names=list(names)), take)
 
     def set_parameters(self, values: Mapping[str, object]) -> None:
-        """Set parameters of the node, all or none."""
+        """Set parameters of the node; if one is refused, none is set."""
 
         def take(answer: SetParametersAtomically.Response) -> None:
             if not answer.result.successful:
@@ -217,7 +217,7 @@ class Services:
         return self._submit(SetParametersAtomically, "set_parameters_atomically", request, take)
 
     def message(self, actions: Actions, **fields: Any) -> ActionSequence:
-        """The message of some actions, with the client's order of the joints; see `sequence`."""
+        """Return the message of some actions, with the client's order of joints; see `sequence`."""
         if isinstance(actions, ActionSequence):
             if fields:
                 raise TypeError(f"{min(fields)}: expected in the message, got it beside one")

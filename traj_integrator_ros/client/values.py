@@ -1,4 +1,4 @@
-"""Single values of Python, numpy or torch, converted for fields of messages and parameters, which take Python's."""
+"""Converts values of numpy and torch to Python's own types, which fields of messages and parameters require."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy as np
 MOST = 2**32 - 1
 """Largest number in most fields of messages."""
 _LARGEST = 2.0**63
-"""One more than the largest integer of a parameter."""
+"""The largest integer of a parameter, plus 1."""
 
 
 def whole(name: str, value: object, most: int = MOST) -> int:
-    """A whole number of any type of Python, numpy or torch, also as a float. Raises ValueError for anything else."""
+    """Convert a whole number of any type, floats included. Raises ValueError for anything else."""
     try:
         found = int(value)  # type: ignore[call-overload]
         if found == value and 0 <= found <= most and not is_truth(value):
@@ -22,7 +22,7 @@ def whole(name: str, value: object, most: int = MOST) -> int:
 
 
 def number(name: str, value: object) -> float:
-    """A number of any type. Raises ValueError if it is none."""
+    """Convert a number of any type. Raises ValueError if it is none."""
     try:
         if not is_truth(value):
             return float(value)  # type: ignore[arg-type]
@@ -32,22 +32,22 @@ def number(name: str, value: object) -> float:
 
 
 def is_truth(value: object) -> bool:
-    """Return whether a value, or those of an array or tensor, are truth values, which Python takes for 0 and 1."""
+    """Return whether a value, array or tensor consists of truth values, which Python takes for 0 and 1."""
     return isinstance(value, bool) or kind_of_numbers(value) == "bool"
 
 
 def kind_of_numbers(values: object) -> str:
-    """The kind of an array's or tensor's numbers, also if it is empty: bool, int, str or float; float for others."""
+    """Return the kind of an array or tensor, even an empty one: bool, int, str or float (for all others)."""
     name = str(getattr(values, "dtype", "float")).removeprefix("torch.")
     kinds = {"bool": "bool", "int": "int", "uint": "int", "<U": "str"}
     return next((kind for begin, kind in kinds.items() if name.startswith(begin)), "float")
 
 
 def plain(name: str, value: object) -> object:
-    """The value of a parameter in types of Python: arrays, tensors and tuples as lists, their numbers of one type.
+    """Convert the value of a parameter to types of Python: arrays, tensors and tuples to lists of one type.
 
     Raises:
-        ValueError: a value that no parameter can have.
+        ValueError: no parameter can have the value.
 
     """
     value = value.tolist() if hasattr(value, "tolist") else value

@@ -1,4 +1,4 @@
-"""The outcome of input: counted by reason, timed, and logged without flooding the log."""
+"""The outcomes of messages: counted by reason, timed, and logged without flooding the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEYS_KEPT = 256
 
 
 class Output(str, Enum):
-    """Outputs that answer a message, by the names of their topics; each has a verdict of its own."""
+    """Outputs that follow a message, by the names of their topics; each is accepted or rejected by itself."""
 
     BOTH = "both"
     BATCH = "trajectory_batch"
@@ -30,7 +30,7 @@ class Output(str, Enum):
 
 
 OUTPUTS_OF = {"action_sequence": Output.BOTH, "position_trajectory": Output.ROW}
-"""Outputs that are refused whenever their message is refused, by its topic."""
+"""Outputs that are refused together with a message on a topic."""
 
 
 class Accounts:
@@ -40,26 +40,26 @@ class Accounts:
         self._node = node
         self.rejected: Counter[RejectionReason] = Counter()
         self.warned: Counter[RejectionReason] = Counter()
-        """Violations of limits that were let through."""
+        """Violations of limits that were executed nevertheless."""
         self.sequences = self.published = self.service_calls = 0
-        """Action sequences and position trajectories received, those answered by a trajectory, calls of services."""
+        """Number of sequences and plans received, of those that gave a trajectory, and of calls of services."""
         self.goals: Counter[Ended] = Counter()
-        """Action goals by how they ended."""
+        """Number of action goals by how they ended."""
         self.answered: Counter[Output] = Counter()
         self.refused_for: Counter[Output] = Counter()
         """Numbers of accepted and refused messages for each output."""
         self.sequence_latency, self.service_latency = LatencyRing(), LatencyRing()
         """Durations of sequences and calls that succeeded, s."""
         self.warn = ThrottledLog(self._log_warning)
-        """Logs a line at level warning, throttled by its key."""
+        """Logs a line at level warning; lines with the same key are throttled."""
         self._error = ThrottledLog(self._log_error)
 
     def guard(self, source: str, part: str = "") -> Guard:
         """Confine errors to the input that caused them: count and log them, and keep the reason.
 
         Args:
-            source: of the input.
-            part: the refused part, as it follows "rejected" in the log; empty for the whole input.
+            source: topic or service of the input.
+            part: the refused part, which follows "rejected" in the log; empty for the whole input.
 
         """
         return Guard(self, source, part)
@@ -79,7 +79,7 @@ class Accounts:
         line = f"{reason.value}: {type(error).__name__}: {one_line(error)}"
         if malformed:
             self.warn((source, reason), f"{source} rejected, {line}")
-        elif self._node.context.ok():  # without a context the process is ending, and publishers are gone
+        elif self._node.context.ok():  # Without a context, the process is ending, and publishers are gone.
             self._error((source, type(error)), f"{source} failed, {line}\n{traceback.format_exc()}")
         return line
 
@@ -92,7 +92,7 @@ class Accounts:
         return f"{reason.value}: {line}"
 
     def let_through(self, finding: Rejected) -> None:
-        """Count and log what rejects nothing: violations of limits, doubted states, goals that are missed."""
+        """Count and log what rejects no input: violations of limits, doubted states, goals that are missed."""
         self.warned[finding.reason] += 1
         of_robot = finding.reason in (RejectionReason.CONTRADICTORY_STATE, RejectionReason.DEVIATION)
         self.warn(("warned", finding.reason), str(finding) if of_robot else f"published in spite of {finding}")
@@ -107,7 +107,7 @@ class Accounts:
 
 
 class Guard:
-    """`Accounts.guard`; not a generator, since every message passes through three of them."""
+    """The context manager of `Accounts.guard`; not a generator, since every message passes through three of them."""
 
     __slots__ = ("_accounts", "_part", "_source", "reason", "waits")
 
@@ -116,7 +116,7 @@ class Guard:
         self.reason = ""
         """Why the input was rejected, in one line; empty if it was accepted."""
         self.waits = False
-        """True while it is not known yet whether it is rejected."""
+        """True while it is undecided whether the input is rejected."""
 
     def __enter__(self) -> Guard:
         return self
@@ -140,7 +140,7 @@ def one_line(error: BaseException) -> str:
 
 
 class ThrottledLog:
-    """Logs the first line of each key at once, then at most one every 5 s, with the number of suppressed ones."""
+    """Logs the first line of each key at once, and then at most one every 5 s, with the number of suppressed lines."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log

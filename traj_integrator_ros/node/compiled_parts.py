@@ -1,4 +1,4 @@
-"""The C++ parts that the node needs: it moves robots, and without them plans beyond limits would go unanswered."""
+"""Checks for the C++ parts, without which the node could neither slow plans nor interpolate rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def require_compiled_parts() -> None:
     """Check that the C++ parts of the package can be imported.
 
     Raises:
-        RuntimeError: they are not built for this Python; its message says how to get them.
+        RuntimeError: they are not built for this Python; the message says how to build them.
 
     """
     for name in _MODULES:

@@ -1,4 +1,4 @@
-"""Topic of the controller's reports: who subscribes to our trajectories publishes `<its name>/controller_state`."""
+"""Finds the topic of the controller's reports: the subscriber of trajectories publishes `<name>/controller_state`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rclpy.node import Node
 
 TOPIC = "controller_state"
 NOBODY = "none"
-"""Topic while no controller is known to publish reports."""
+"""Name of the topic in diagnostics while no controller publishes reports."""
 _KIND = "control_msgs/msg/JointTrajectoryControllerState"
 
 
@@ -16,7 +16,7 @@ def is_remapped(node: Node) -> bool:
 
 
 def reporting_controllers(node: Node, trajectories: str) -> list[str]:
-    """Topics of the reports of all controllers that subscribe to a topic of trajectories, from the graph."""
+    """Return the topics of reports of all controllers that subscribe to a topic of trajectories."""
     followers = {
         f"{info.node_namespace.rstrip('/')}/{info.node_name}/{TOPIC}"
         for info in node.get_subscriptions_info_by_topic(trajectories)

@@ -24,25 +24,26 @@ from .rclpy_features import guard_parameters
 
 _ARRAYS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
 QOS_OVERRIDES = "qos_overrides."
-"""Prefix of the parameters that override qualities of service; rclpy declares them with each topic."""
+"""Prefix of parameters that override qualities of service; rclpy declares them with each topic."""
 _LATER = (QOS_OVERRIDES, CONSTRAINTS)
-"""Prefixes of the parameters that are declared in configure."""
+"""Prefixes of parameters that are declared in configure."""
 
 
 class DeclaredParameters:
-    """Declares every parameter of the table on a node, those of joints once these are read, and guards their changes.
+    """Declares the parameters of the table on a node, and checks every change of them.
+
+    Parameters of joints are declared once the joints are known.
 
     Args:
         node: the node to declare them on.
         prepare: called with a checked change while the node is configured, before it takes effect; it may raise
             ValueError or RuntimeError to refuse it.
         commit: called once the change has taken effect.
-        is_configured: whether parameters that are used in configure are in use.
+        is_configured: returns whether the node is configured, so that some parameters cannot be changed.
 
     Raises:
         rclpy.exceptions.InvalidParameterTypeException, InvalidParameterValueException, InvalidParameters: a parameter
-            file or command line that gives a parameter a value of a wrong type, out of its range or none of its
-            choices.
+            file or command line gives a parameter a value of a wrong type, out of its range, or none of its choices.
 
     """
 
@@ -58,7 +59,7 @@ class DeclaredParameters:
         self._commit = commit
         self._is_configured = is_configured
         self._takes_effect = False
-        """Whether the change that is being made differs from what holds."""
+        """True if the change in progress differs from the present values."""
         self._specs = dict(SPECS)
         for spec in PARAMETERS:
             self._declare(spec)
@@ -70,7 +71,7 @@ class DeclaredParameters:
         return self._plain(self._node.get_parameter(name))
 
     def read(self) -> NodeParameters:
-        """Return all parameters, checked together; declares those of the joints.
+        """Declare the parameters of joints; return all parameters, checked together.
 
         Raises:
             InvalidParameters: with the parameter, what was expected and what was given.
@@ -92,10 +93,10 @@ class DeclaredParameters:
         return NodeParameters.from_values(self._values())
 
     def unknown_overrides(self, *, configured: bool = False) -> list[str]:
-        """Names in a parameter file or on the command line that are no parameters of this node.
+        """Return names in a parameter file or on the command line that are no parameters of this node.
 
         Args:
-            configured: whether they are those that are declared in configure, or the others.
+            configured: whether to look among names that are declared in configure, or among the others.
 
         """
         given = self._node._parameter_overrides  # rclpy has no public access to undeclared parameters
@@ -151,7 +152,7 @@ class DeclaredParameters:
             self._node.set_parameters([Parameter(spec.name, kind, [])])
 
     def _with_declared_types(self, changes: list[Parameter]) -> list[Parameter]:
-        """Give numbers and empty lists their declared type: ROS takes 1 for an integer."""
+        """Convert numbers and empty lists to their declared types: ROS takes 1 for an integer."""
         return [
             _with_declared_type(change, self._specs[change.name].kind) if change.name in self._specs else change
             for change in changes

@@ -28,20 +28,20 @@ CONSPICUOUS = {
     ControllerStatus.FASTER: "it executes motions faster than planned; sequences are rejected",
     ControllerStatus.SILENT: "it reported, and does not any more; sequences are rejected",
 }
-"""States of the controller that an operator should look at, in words."""
+"""What diagnostics say about states of the controller to which an operator should react."""
 _FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)
-"""Reasons that concern the node rather than the sender: level ERROR."""
+"""Reasons that concern the node and not the sender: their level is ERROR."""
 _LET_THROUGH = (RejectionReason.LIMITS, RejectionReason.START_MISMATCH)
-"""Reasons that limits.action = warn lets through: they have a count even if it is 0."""
+"""Reasons that reject nothing with limits.action = warn; their counts are published even if they are 0."""
 _CLOCK_OFFSET_S = 0.02
-"""Offset between the clocks of robot and node from which on it is told, s: a clock that nobody synchronizes."""
+"""Smallest offset between the clocks of robot and node, s, that is reported: a synchronized clock has less."""
 _UNTIMELY = ("late", "starved", "out_of_order")
 _COUNTS_OF_EXECUTION = ("dropped_steps", *_UNTIMELY, "slowed", "brakes")
 
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """The node that a status is about."""
+    """The state of a node, from which its status is made."""
 
     lifecycle_state: str
     failure: str
@@ -71,16 +71,16 @@ class NodeStatus:
     controller_state: str = "none"
     """Topic of the controller's reports."""
     goal: str = "none"
-    """State of the action goal, in words."""
+    """State of the action goal, as diagnostics show it."""
 
 
 class Diagnostics:
     """Turns successive statuses into messages; levels cover what happened since the previous message.
 
-    OK: active, nothing rejected. WARN: something was rejected or exceeded a limit, the node is not active, the
-    controller does something else than it is told, or limits are missing.
-    STALE: active, and the joint state is older than state_timeout. ERROR: the robot is braked and sequences are
-    rejected, configure failed, device memory ran out, or a callback failed unexpectedly.
+    OK: the node is active and rejected nothing. WARN: input was rejected or exceeded a limit, the node is not active,
+        the controller does not execute what was sent, or limits are missing. STALE: the node is active, and the joint
+        state is older than state_timeout. ERROR: the robot is braked and sequences are rejected, configure failed,
+        device memory ran out, or a callback failed unexpectedly.
 
     Args:
         name: of the status.
@@ -90,7 +90,7 @@ class Diagnostics:
     def __init__(self, name: str) -> None:
         self._name = name
         self._counted: list[Counter[RejectionReason]] = [Counter(), Counter()]
-        """Rejections, and violations that were let through."""
+        """Counts in the previous message: rejections, and violations that were executed nevertheless."""
         self._execution = ExecutionReport()
         self._clock_steps = 0
 
@@ -104,7 +104,7 @@ class Diagnostics:
         self._clock_steps = status.clock.steps
         self._counted, self._execution = counted, now
         if status.parameters is None or status.parameters.start_from != START_FROM_PREVIOUS:
-            # a trajectory that does not follow the previous one comes after its brake, or during it
+            # A trajectory that does not continue the previous one comes during its brake, or after it.
             untimely["starved"] = 0
         level, summary = _judge(status, rejected, warned, untimely)
         values = [KeyValue(key=key, value=value) for key, value in _values(status).items()]
@@ -211,7 +211,7 @@ def _shown(value: float | None, form: str = ".3f", scale: float = 1.0) -> str | 
 
 
 def _row(values: np.ndarray) -> str | None:
-    """One value for each joint; None before the first comparison."""
+    """Format one value for each joint; None before the first comparison."""
     return " ".join(f"{value:.4f}" for value in values) or None
 
 

@@ -28,28 +28,30 @@ from .accounts import Accounts
 from .intake import Intake
 from .rclpy_features import no_event_callbacks
 
-try:  # some installations of ROS 2 lack it; then nothing is known about the controller
+try:  # Some installations of ROS 2 lack it; then nothing is known about the controller.
     from control_msgs.msg import JointTrajectoryControllerState
 except ImportError:
     JointTrajectoryControllerState = None
 
 SEQUENCE_DEPTH = 10
-"""Queue of sequences. Small, so that with a planner that is too fast, sequences are lost rather than delayed."""
-SUPERVISION_PERIOD_S = 0.01
-RESTING_PERIOD_S, QUIET_PERIOD_S = 0.05, 0.2
-"""Periods of supervision while nothing moves and no input comes, and while no joint states arrive either, s: each time
-costs 0.8 ms, most of it in rclpy.
+"""Depth of the queue of sequences. It is small, so that a planner that is too fast loses sequences instead of delaying
+them.
 """
+SUPERVISION_PERIOD_S = 0.01
+RESTING_PERIOD_S = 0.05
+"""Period of supervision while nothing moves and no input comes, s: each time costs 0.8 ms, most of it in rclpy."""
+QUIET_PERIOD_S = 0.2
+"""Period of supervision while no joint states arrive either, s."""
 STATE_DEPTH = 64
-"""Queue of joint states: at up to 6 kHz (1.2 kHz at rest) all are read; of faster ones, only the newest."""
+"""Depth of the queue of joint states: of those faster than 6 kHz (1.2 kHz at rest), only the newest are read."""
 CALL_DEPTH = 1000
-"""The middleware's queue of each service, which the node empties every few milliseconds: calls that displace each other
-there are never answered, and rclpy's default is 10.
+"""Depth of the middleware's queue of each service, which the node empties every few milliseconds. Calls that are
+displaced from it are never answered; rclpy's default is 10.
 """
 ROBOT_DESCRIPTION = "robot_description"
 _OUTPUT_DEPTH = 10
 _REJECTIONS_DEPTH = 100
-"""Queue of rejections: as many as a burst that is refused as a whole."""
+"""Depth of the queue of rejections: a burst of messages may be refused as a whole."""
 _INPUTS = {"action_sequence": ActionSequence, "position_trajectory": JointTrajectory}
 _SERVICES = {
     "stop": Stop,
@@ -63,13 +65,13 @@ _OVERRIDABLE = (QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH, QoSPolicyKind.RELIAB
 
 
 class Turns(Protocol):
-    """Answers what arrives."""
+    """Handles what arrives."""
 
     def turn(self) -> None:
-        """Do what there is to do."""
+        """Handle what has arrived, most urgent first."""
 
     def supervise(self) -> None:
-        """Supervise the robot now, and do what else there is to do."""
+        """Supervise the robot now, and handle what has arrived."""
 
 
 class Entities:
@@ -80,10 +82,10 @@ class Entities:
     Args:
         node: the node to create them on.
         accounts: count requests that cannot be decoded.
-        answers: has `turn`, called when something has arrived and every 10 ms, or at rest less often; and `supervise`,
-            called after `wake`.
-        describe: called with a String, the robot's URDF; None: nobody needs it.
-        scaling_topic: where a driver tells its speed scaling; empty: nowhere.
+        handlers: its `turn` is called when something has arrived and every 10 ms (less often at rest); its `supervise`
+            is called after `wake`.
+        describe: called with the robot's URDF, a String; None if it is not needed.
+        scaling_topic: where a driver publishes its speed scaling; empty if nowhere.
 
     Raises:
         rclpy.qos_overriding_options.InvalidQosOverridesError, RuntimeError: an invalid override.
@@ -91,7 +93,7 @@ class Entities:
     """
 
     def __init__(
-        self, node: LifecycleNode, accounts: Accounts, answers: Turns, describe: Callable | None, scaling_topic: str
+        self, node: LifecycleNode, accounts: Accounts, handlers: Turns, describe: Callable | None, scaling_topic: str
     ) -> None:
         self._node = node
         with ExitStack() as self._owned:
@@ -107,12 +109,12 @@ class Entities:
             self.speed_scaling = self._polled(Float64, scaling_topic) if scaling_topic else None
             # A steady clock: a simulation that pauses does not stop the supervision.
             steady = Clock(clock_type=ClockType.STEADY_TIME)
-            self._timer = node.create_timer(SUPERVISION_PERIOD_S, answers.turn, clock=steady)
+            self._timer = node.create_timer(SUPERVISION_PERIOD_S, handlers.turn, clock=steady)
             self._period_s = SUPERVISION_PERIOD_S
             self._owned.callback(node.destroy_timer, self._timer)
-            self._guard = node.create_guard_condition(answers.supervise)
+            self._guard = node.create_guard_condition(handlers.supervise)
             self._owned.callback(node.destroy_guard_condition, self._guard)
-            self.intake = Intake(node, accounts, answers.turn)
+            self.intake = Intake(node, accounts, handlers.turn)
             for name, kind in _INPUTS.items():
                 # Raw: messages that cannot be decoded would be discarded unnoticed, and decoding into objects is slow.
                 subscription = self._polled(kind, f"~/{name}", QoSProfile(depth=SEQUENCE_DEPTH))
@@ -132,9 +134,9 @@ class Entities:
             self._owned = self._owned.pop_all()
 
     def follow_controller(self) -> str:
-        """Subscribe to the reports of the controller that takes the trajectories, unless a remap says where they are.
+        """Subscribe to the reports of the controller that takes the trajectories; a remap goes before what is found.
 
-        Returns their topic, or "none" while nobody publishes them there.
+        Returns their topic, or "none" while nobody publishes reports.
         """
         node, subscription = self._node, self.controller_state
         if subscription is None:
@@ -148,13 +150,13 @@ class Entities:
             return controller_topic.NOBODY + f" (several: {', '.join(found)})" * bool(found)
         try:
             self.controller_state = self._polled(JointTrajectoryControllerState, found[0])
-        except RuntimeError:  # a policy of SROS 2 may forbid it
+        except RuntimeError:  # A policy of SROS 2 may forbid it.
             return f"{controller_topic.NOBODY} ({found[0]} cannot be subscribed to)"
         node.destroy_subscription(subscription)
         return found[0]
 
     def supervise_every(self, period_s: float) -> None:
-        """Have `turn` called after that time, s, and then periodically; from the executor's thread."""
+        """Have `turn` called periodically, s; callable from the executor's thread only."""
         if period_s == self._period_s:
             return
         self._period_s = period_s
@@ -163,7 +165,7 @@ class Entities:
             self._timer.reset()
 
     def wake(self) -> None:
-        """Have the executor call `supervise` soon; from any thread."""
+        """Have the executor call `supervise` soon; callable from any thread."""
         with suppress(InvalidHandle):  # it was removed
             self._guard.trigger()
 
@@ -179,9 +181,9 @@ class Entities:
         return publisher
 
     def _polled(self, message_type: type, topic: str, qos: QoSProfile | None = None) -> Subscription:
-        """A subscription whose messages are taken from its queue."""
+        """Return a subscription whose messages are taken from its queue."""
         options: dict[str, object] = {"callback_group": _Polled(), "raw": True}
-        if qos is None:  # best effort, which receives from reliable publishers, too: no event can tell of a mismatch
+        if qos is None:  # Best effort receives from reliable publishers, too, so that no mismatch is possible.
             qos = QoSProfile(depth=STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
             options["event_callbacks"] = no_event_callbacks()
         return self._subscription(message_type, topic, _never_called, qos, **options)
@@ -197,14 +199,14 @@ class Entities:
 
 
 class _Polled(MutuallyExclusiveCallbackGroup):
-    """Keeps a subscription or service from being served by the executor, at 0.3 ms a message.
+    """Keeps the executor from serving a subscription or service, which would cost 0.3 ms for each message.
 
-    Joint states and reports of the controller arrive at up to 1 kHz, so they are read when one is needed, and
-    periodically. For the other inputs, `Intake` has the executor wait.
+    Joint states and reports of the controller arrive at up to 1 kHz, so they are read periodically, and when one is
+    needed. For the other inputs, the executor waits by `Intake`.
     """
 
     def can_execute(self, entity: object) -> bool:
-        """Never ready, so that the executor does not wake up."""
+        """Return False, so that the executor does not wake up."""
         return False
 
 

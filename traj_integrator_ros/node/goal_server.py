@@ -1,4 +1,4 @@
-"""~/follow_joint_trajectory: plans that somebody waits for, such as MoveIt; offered where control_msgs is installed."""
+"""~/follow_joint_trajectory: plans for a client that waits, such as MoveIt; it requires control_msgs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .accounts import Accounts, Output
 from .entities import CALL_DEPTH
 from .intake import CALL_WAITS_S, GIVES_WAY_S
 
-try:  # some installations of ROS 2 lack it
+try:  # Some installations of ROS 2 lack it.
     from control_msgs.action import FollowJointTrajectory
 except ImportError:
     FollowJointTrajectory = None
 
 _UNTIL_SENT_S = 0.5
-"""Time for which the server stays when it is closed with a result that is still to be sent, s."""
+"""Time, s, for which a server that is closed waits until its last result is sent."""
 
 
 class Publisher(Protocol):
@@ -41,7 +41,7 @@ class Publisher(Protocol):
     pipeline: Executor
 
     def accepting(self) -> Executor:
-        """The object that answers input. Raises Rejected: not_active."""
+        """Return the executor that handles input. Raises Rejected: not_active."""
 
     def update(self) -> int:
         """Read the states that have arrived and return the time, ns."""
@@ -53,22 +53,22 @@ class Publisher(Protocol):
         """Read and check a serialized JointTrajectory. Raises Rejected."""
 
     def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
-        """Publish a trajectory; None: it has to wait."""
+        """Publish a trajectory; None if it has to wait."""
 
     def refuse(self, topic: str, stamp: Stamp, line: str, *, brakes: bool) -> None:
         """React to the refusal of a goal."""
 
     def attend(self) -> None:
-        """Do what waits for nothing: stops, and the supervision."""
+        """Do what must not wait: stops, and the supervision."""
 
 
 class GoalServer:
-    """The action server, and what it tells about goals; the goals themselves are those of `governor/goals.py`."""
+    """The action server, with feedback and results; `governor/goals.py` decides about the goals."""
 
-    def __init__(self, node: LifecycleNode, accounts: Accounts, answers: Publisher) -> None:
-        self._node, self._accounts, self._answers = node, accounts, answers
+    def __init__(self, node: LifecycleNode, accounts: Accounts, handlers: Publisher) -> None:
+        self._node, self._accounts, self._handlers = node, accounts, handlers
         self._unsent = False
-        self.goals = Goals(answers.pipeline, self._finish, self._tell)
+        self.goals = Goals(handlers.pipeline, self._finish, self._tell)
         self._server: _DeferringServer | None = None
         if FollowJointTrajectory is not None:
             deep = QoSProfile(depth=CALL_DEPTH)
@@ -76,7 +76,7 @@ class GoalServer:
                 node,
                 FollowJointTrajectory,
                 f"~/{GOALS}",
-                attend=answers.attend,
+                attend=handlers.attend,
                 **{f"{name}_service_qos_profile": deep for name in ("goal", "result", "cancel")},
                 execute_callback=_never_called,
                 goal_callback=self._may_begin,
@@ -86,12 +86,12 @@ class GoalServer:
 
     @property
     def offer(self) -> str:
-        """Return, in words, whether goals are taken."""
+        """Whether the action is offered, or why it is not, for the log."""
         return "not offered: control_msgs is not installed" if self._server is None else "offered"
 
     @property
     def state(self) -> str:
-        """Return, in words, whether there is a goal, or why there can be none."""
+        """State of the action for diagnostics, or why it is not offered."""
         return self.offer if self._server is None else self.goals.state
 
     @property
@@ -102,15 +102,15 @@ class GoalServer:
     def supervise(self, now_ns: int) -> None:
         """Check whether the goal is over."""
         with self._accounts.guard(GOALS):
-            self._answers.hand_over(self.goals.look(now_ns))
+            self._handlers.hand_over(self.goals.look(now_ns))
 
     def deactivate(self, now_ns: int) -> None:
-        """Stop and abort the goal in execution, because nobody will check it any more."""
-        self._answers.hand_over(self.goals.stop(now_ns))
+        """Stop and abort the goal in execution, because it will not be watched any more."""
+        self._handlers.hand_over(self.goals.stop(now_ns))
         self.goals.abort(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the goal was reached"))
 
     def close(self, *, at_once: bool) -> None:
-        """Remove the server; a little later if a result has yet to be sent, unless `at_once`."""
+        """Remove the server; if a result is still to be sent, a little later, unless `at_once`."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -127,7 +127,7 @@ class GoalServer:
     def _may_begin(self, goal: object) -> GoalResponse:
         self._accounts.sequences += 1
         with self._accounts.guard(GOALS) as outcome:
-            self._answers.accepting()
+            self._handlers.accepting()
             if (waited_s := time.monotonic() - self._server.taken_s) > CALL_WAITS_S:
                 told = f"{GOALS}: expected a turn within {CALL_WAITS_S:g} s, got none after {waited_s:.2f} s"
                 raise Rejected(RejectionReason.BUSY, told)
@@ -136,19 +136,19 @@ class GoalServer:
 
     def _begin(self, handle: ServerGoalHandle) -> None:
         handle.execute()
-        goal, answers, overtaken = handle.request, self._answers, self._server.gives_way
+        goal, handlers, overtaken = handle.request, self._handlers, self._server.gives_way
         with self._accounts.guard(GOALS) as outcome:
             if overtaken:
                 raise Rejected(RejectionReason.SUPERSEDED, "goal: a newer one came before it was begun")
-            answers.update()
+            handlers.update()
             trajectory = serialize_message(goal.trajectory)
-            planned = partial(answers.planned, trajectory, self._server.taken_s, end=END_GOAL, topic=GOALS)
-            answers.hand_over(self.goals.begin(handle, goal_fields(goal), planned, answers.now_ns))
+            planned = partial(handlers.planned, trajectory, self._server.taken_s, end=END_GOAL, topic=GOALS)
+            handlers.hand_over(self.goals.begin(handle, goal_fields(goal), planned, handlers.now_ns))
         if outcome.reason:
             self.goals.forget(handle)
             self._finish(handle, refused(outcome.reason))
             stamp = goal.trajectory.header.stamp
-            answers.refuse(GOALS, (stamp.sec, stamp.nanosec), outcome.reason, brakes=not overtaken)
+            handlers.refuse(GOALS, (stamp.sec, stamp.nanosec), outcome.reason, brakes=not overtaken)
         else:
             self._accounts.published += 1
             self._accounts.answered[Output.ROW] += 1
@@ -157,7 +157,7 @@ class GoalServer:
         if not self.goals.has(handle):
             return CancelResponse.REJECT
         with self._accounts.guard(GOALS):
-            self._answers.hand_over(self.goals.cancel(handle, self._answers.update()))
+            self._handlers.hand_over(self.goals.cancel(handle, self._handlers.update()))
         return CancelResponse.ACCEPT
 
     def _finish(self, handle: ServerGoalHandle, result: Result) -> None:
@@ -178,21 +178,21 @@ class GoalServer:
 
     def _tell(self, handle: ServerGoalHandle, feedback: Feedback) -> None:
         message = FollowJointTrajectory.Feedback()
-        fill_feedback(message, feedback, self._answers.pipeline.parameters.joint_names)
+        fill_feedback(message, feedback, self._handlers.pipeline.parameters.joint_names)
         handle.publish_feedback(message)
 
 
 class _DeferringServer(ActionServer):
-    """A server whose goals end later than their callback, and which takes all requests out of the middleware at once.
+    """An action server whose goals outlast their callback, and which takes all requests out of the middleware at once.
 
-    In rclpy, a callback that waits keeps a core busy, and requests displace each other in queues of ten. `attend` is
-    called before each request.
+    In rclpy's own server, a callback that waits keeps a core busy, and requests displace each other in queues of ten.
+    `attend` is called before each request.
     """
 
     def __init__(self, *arguments: object, attend: Callable[[], None], **options: object) -> None:
         self._attend = attend
         self.taken_s, self.gives_way = 0.0, False
-        """Time at which the present request was taken, s of the steady clock; whether a newer goal overtakes it."""
+        """When the present request was taken, s of the steady clock, and whether a newer goal overtakes it."""
         super().__init__(*arguments, **options)
 
     def take_data(self) -> list[tuple[float, dict[str, object]]]:
@@ -211,7 +211,7 @@ class _DeferringServer(ActionServer):
             await super().execute(data)
 
     def notify_execute(self, goal_handle: ServerGoalHandle, execute_callback: Callable | None) -> None:
-        """Do nothing when a goal begins to be executed."""
+        """Do nothing when the execution of a goal begins."""
 
     def send_result(self, goal_handle: ServerGoalHandle, result: Callable[[ServerGoalHandle], object]) -> None:
         """Have the executor send what `result` returns, for a goal that has ended."""

@@ -1,4 +1,4 @@
-"""What arrives on the node's topics and services: read from the middleware at once, and kept until its turn."""
+"""Messages and calls for the node: read from the middleware at once, and kept until they are handled."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from .accounts import Accounts
 from .rclpy_features import request_age_s, sends_response
 
 GIVES_WAY_S = 0.02
-"""Time after which a waiting message gives way to newer ones of its topic, s: two periods of the supervision."""
+"""Time, s, after which a waiting message gives way to newer ones of its topic: two periods of the supervision."""
 CALL_WAITS_S = 0.5
-"""Time after which a call is refused that has not had its turn, s: half of that within which every call is answered."""
+"""Longest time, s, that a call waits before it is refused: half of the time in which every call is answered."""
 MOST_CALLS = 1000
-"""Most calls that wait for their turn, further ones are refused: what takes 1 s where a call takes 1 ms."""
+"""Largest number of calls that wait; more are refused. At 1 ms for each, they take 1 s."""
 READ_EVERY_S = 5e-3
-"""Longest time between readings while there is work, s: a queue of 1,000 then holds what comes at 200 kHz."""
+"""Longest time, s, between two readings while there is work: a queue of 1,000 then holds calls at 200 kHz."""
 _YOUNG_S = 2e-3
-"""Age of a call after which no others are expected to have come, s: the executor tells of them."""
+"""Age of a call, s, beyond which no more calls are expected with it: the executor announces those."""
 _MOST = 1000
-"""Most messages that are taken from one topic or service at once: then the others come first again."""
+"""Largest number of messages that are taken from one topic or service at once, before the others' turn."""
 
 
 class Message(NamedTuple):
-    """A message on a topic that waits for its turn."""
+    """A message on a topic that waits to be handled."""
 
     topic: str
     data: bytes
     info: Mapping[str, object]
     arrived_s: float
-    """Time at which the middleware received it, s of the steady clock."""
+    """When the middleware received the message, s of the steady clock."""
     missed: int
-    """Number of messages that were lost since the one before it."""
+    """Number of messages that were lost before this one."""
     gives_way: bool = False
-    """True if it has waited for long, and a newer one waits behind it."""
+    """True if the message has waited for `GIVES_WAY_S`, and a newer one waits."""
 
 
 class Call:
-    """A call of a service that waits for its turn.
+    """A call of a service that waits to be answered.
 
     Args:
         name: of the service.
-        service: answers it.
+        service: sends the response.
         request: of the caller.
-        header: says whose it is.
+        header: identifies the caller.
 
     """
 
@@ -65,24 +65,24 @@ class Call:
     def __init__(self, name: str, service: Service, request: object, header: object) -> None:
         self.name, self.request, self._service, self._header = name, request, service, header
         self.arrived_s = time.monotonic() - request_age_s(header)
-        """Time at which it was sent or, if its sender's clock differs, received, s of the steady clock."""
+        """When the call was sent or, if the sender's clock differs, received, s of the steady clock."""
 
     @property
     def age_s(self) -> float:
-        """Time since then, s."""
+        """Time since the call was sent, s."""
         return time.monotonic() - self.arrived_s
 
     def response(self) -> Any:
-        """An empty response."""
+        """Return an empty response."""
         return self._service.srv_type.Response()
 
     def answer(self, response: object) -> bool:
-        """Send the response; returns whether it was sent: its caller may not have been discovered yet."""
+        """Send the response; returns False if the caller has not been discovered yet."""
         return sends_response(self._service, response, self._header)
 
 
 class _Topic:
-    """A subscription, and its messages that wait: as many as its depth says, the newest."""
+    """A subscription with its newest messages that wait, at most as many as its depth."""
 
     def __init__(self, name: str, subscription: Subscription, count_publishers: Callable[[], int]) -> None:
         self._name, self.subscription, self._count_publishers = name, subscription, count_publishers
@@ -110,13 +110,13 @@ class _Topic:
 
 
 class Intake(Waitable):
-    """The node's inputs as one object that executors wait for, and what has arrived there.
+    """The inputs of a node as one object that executors wait for, with the messages that wait to be handled.
 
-    rclpy takes messages one by one, in an order that is not their worth, while those behind them displace each other
-    in queues of the middleware.
+    rclpy takes messages one by one, without regard to their urgency, while later ones displace each other in queues of
+    the middleware.
 
     Args:
-        node: whose inputs they are.
+        node: the node.
         accounts: count requests that cannot be decoded.
         arrived: called by the executor when something has arrived.
 
@@ -129,27 +129,27 @@ class Intake(Waitable):
         self._services: dict[str, Service] = {}
         self._at_once: set[str] = set()
         self._indices: list[tuple[str, str, int]] = []
-        """Name of each input, its kind, and its index in the wait set."""
+        """Name, kind and index in the wait set of each input."""
         self._ready: set[str] = set()
-        """Names of inputs that an executor has found something at."""
+        """Names of inputs at which an executor has found something."""
         self._read_s = 0.0
         self.calls: deque[Call] = deque()
-        """Calls that wait for their turn, in the order of their arrival."""
+        """Calls that wait, in the order of their arrival."""
 
     def open(self) -> None:
         """Have executors wait for the inputs that were added."""
         self._node.add_waitable(self)
 
     def close(self) -> None:
-        """Have executors wait for them no more."""
+        """End the waiting of executors for the inputs."""
         self._node.remove_waitable(self)
 
     def add_topic(self, name: str, subscription: Subscription, count_publishers: Callable[[], int]) -> None:
-        """Read raw messages of a subscription, which no executor must serve. `count_publishers`: see `SequenceGaps`."""
+        """Add a raw subscription, which no executor must serve; for `count_publishers` see `SequenceGaps`."""
         self._topics[name] = _Topic(name, subscription, count_publishers)
 
     def add_service(self, name: str, service: Service, *, at_once: bool = False) -> None:
-        """Read calls of a service, which no executor must serve; `at_once`: only by `take_calls`."""
+        """Add a service, which no executor must serve; with `at_once`, only `take_calls` takes its calls."""
         self._services[name] = service
         self._at_once |= {name} if at_once else set()
 
@@ -159,13 +159,13 @@ class Intake(Waitable):
         return bool(self.calls) or any(topic.waiting for topic in self._topics.values())
 
     def read_ready(self) -> list[Call]:
-        """Take what the executor has found out of the middleware; returns calls that are to be answered at once."""
+        """Take what the executor has found out of the middleware; returns calls to be answered at once."""
         ready, self._ready = self._ready, set()
         self._read(ready)
         return [call for name in ready & self._at_once for call in self.take_calls(name)]
 
     def read(self) -> list[Call]:
-        """Take what has arrived out of the middleware, from most inputs only now and then, since looking costs time."""
+        """Take what has arrived out of the middleware; most inputs are read only now and then, which saves time."""
         if time.monotonic() >= self._read_s + READ_EVERY_S:
             self._read({*self._topics, *self._services})
         return [call for name in self._at_once for call in self.take_calls(name)]
@@ -183,7 +183,7 @@ class Intake(Waitable):
         service = self._services.get(name)
         for _ in range(_MOST if service is not None else 0):
             request = header = None
-            with self._accounts.guard(name):  # a request that is not valid has no header to answer it by
+            with self._accounts.guard(name):  # A request that is not valid has no header to answer it by.
                 try:
                     with service.handle:
                         request, header = service.handle.service_take_request(service.srv_type.Request)
@@ -193,11 +193,11 @@ class Intake(Waitable):
                     return
                 call = Call(name, service, request, header)
                 yield call
-                if 0 < call.age_s < _YOUNG_S:  # rclpy makes a request also where there is none: 0.1 ms
+                if 0 < call.age_s < _YOUNG_S:  # rclpy makes a request even where there is none, which takes 0.1 ms.
                     return
 
     def next(self) -> Message | Call | None:
-        """Take the next to be answered: messages first, the one that came first; None: nothing waits."""
+        """Take the next message or, if none waits, the next call, in order of arrival; None if nothing waits."""
         waiting = [topic for topic in self._topics.values() if topic.waiting]
         if waiting:
             return min(waiting, key=lambda topic: topic.waiting[0].arrived_s).next()
@@ -238,7 +238,7 @@ class Intake(Waitable):
         return bool(self._ready)
 
     def take_data(self) -> None:
-        """Take nothing yet: what has arrived is read by worth."""
+        """Take nothing yet: what has arrived is read in the order of its urgency."""
 
     async def execute(self, taken: None) -> None:
         """Answer what has arrived."""
@@ -249,7 +249,7 @@ class Intake(Waitable):
 
 
 def age_ns(info: Mapping[str, object]) -> int:
-    """Time since a message arrived, ns, by its message info; 0 if that has no time."""
+    """Return the time since a message arrived, ns, by its message info; 0 if that has no time."""
     arrived_ns = info.get("received_timestamp")
     if not isinstance(arrived_ns, int) or arrived_ns <= 0:
         return 0

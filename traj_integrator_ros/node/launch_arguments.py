@@ -13,16 +13,16 @@ _PACKAGE = "traj_integrator_ros"
 def require_declared(
     launch_file: str, declared: Collection[str], given: Iterable[str], command: list[str] | None = None
 ) -> None:
-    """Check that a launch file declares the arguments that it is started with; `launch` would ignore others.
+    """Check that a launch file declares the arguments with which it is started; `launch` ignores others.
 
     Args:
         launch_file: its path.
         declared: names of its arguments.
-        given: arguments of the command, `name:=value`. Where another file includes this one, they are that one's.
-        command: with all of its words; None: that of this process.
+        given: arguments of the command, `name:=value`. If another file includes this one, they belong to that file.
+        command: all words of the command; None: those of this process.
 
     Raises:
-        ValueError: there is another one.
+        ValueError: an argument is not declared.
 
     """
     words, file = sys.argv if command is None else command, Path(launch_file).resolve()

@@ -1,7 +1,7 @@
-"""An executor of one node that waits at a third of the price of rclpy's, which otherwise is most of the node's work.
+"""An executor of one node that waits at a third of the CPU time of rclpy's, which was most of the node's load.
 
-rclpy's makes a new wait set, and a task, for each callback, and waits two more times after it: 1.3 ms of CPU for an
-empty callback of a timer, where this one takes 0.4 ms (`python -m benchmarks --suite message_costs`).
+rclpy's executor makes a wait set and a task for each callback, and waits twice more after it. It takes 1.3 ms of CPU
+for an empty callback of a timer, and this one 0.4 ms (`python -m benchmarks --suite message_costs`).
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ from rclpy.waitable import NumberOfEntities, Waitable
 _KINDS = "subscription", "guard_condition", "timer", "service"
 _FOREVER_NS = -1
 _EVENTS_EVERY_S = 0.5
-"""Time between two looks for events, s: their handlers are as many as all the others."""
+"""Period, s, of reading events of the middleware, which have as many handlers as everything else."""
 
 
 class LeanExecutor(SingleThreadedExecutor):
     """Spins one node whose callbacks are plain functions: its own, and those of rclpy for parameters and the lifecycle.
 
-    Where that is not enough (clients), it does as rclpy's.
+    For other entities (clients of services), it does what rclpy's executor does.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._changed = True
-        """True if the node's entities are not those of the wait set any more."""
+        """True if the node's entities have changed since the wait set was made."""
         self._entities: dict[str, list] = {}
         self._handles: dict[str, list] = {}
         self._waitables: list[Waitable] = []
         self._events: list[Waitable] = []
-        """Handlers of the middleware's events, such as a QoS that does not match, which can wait."""
+        """Handlers of events of the middleware, such as a mismatch of QoS, which can wait."""
         self._events_s = 0.0
         self._wait_set: Any = None
         self._begun: deque[Task] = deque()
 
     def wake(self) -> None:
-        """Wait anew, because entities were created or removed."""
+        """End the waiting, because entities were created or removed."""
         self._changed = True
         super().wake()
 
     def create_task(self, callback: Callable | Coroutine, *arguments: object, **options: object) -> Task:
-        """Have work done by the next `spin_once`."""
+        """Have work done in the next `spin_once`."""
         task = Task(callback, arguments, options, executor=self)
         self._begun.append(task)
         super().wake()
         return task
 
     def spin_once(self, timeout_sec: float | None = None) -> None:
-        """Wait until something is ready, and call back whatever is: waitables first, among them the node's inputs."""
+        """Wait until something is ready, and call its callbacks: those of the node's inputs come first."""
         if self._changed:
             self._gather()
         if self._wait_set is None:
@@ -97,7 +97,7 @@ class LeanExecutor(SingleThreadedExecutor):
                 self._changed = True
 
     def _gather(self) -> None:
-        """Find out what to wait for."""
+        """Collect the entities to wait for."""
         self._changed, self._wait_set = False, None
         (node,) = self.get_nodes()
         if any(True for _ in node.clients):

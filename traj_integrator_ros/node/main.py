@@ -26,10 +26,10 @@ Integrates action sequences to joint trajectories (lifecycle node traj_integrato
 """
 _WRONG_USAGE = 2
 _FROM_PIP = {"torch": "which computes trajectories", "ruckig": "with which plans are joined"}
-"""Packages that the node needs and rosdep does not install."""
+"""Packages that the node needs and rosdep does not install, and what they do."""
 _MOST_THREADS = 4
 _TURN_S = 5e-4
-"""Time after which a computing thread lets another one run, s (5 ms by default): a stop needs several turns."""
+"""Interval, s, at which threads of Python take turns (5 ms by default): a stop needs several turns."""
 _MOST_FAILURES = 1000
 """Number of consecutive failures after which spinning is given up."""
 
@@ -41,12 +41,12 @@ def main(args: Sequence[str] | None = None) -> int:
         args: command line without the program; None: the process's.
 
     Returns:
-        2 if arguments or parameters are wrong (reported on standard error). A signal ends the process with exit code 0.
+        2 if arguments or parameters are wrong, which standard error explains. A signal ends the process with code 0.
 
     """
     args = list(sys.argv[1:] if args is None else args)
     stop_signals = StopSignals()
-    # Before numpy is imported: a hundred equations take it 0.5 ms, and 100 ms where threads wait for busy cores.
+    # Before numpy is imported: it solves a hundred equations in 0.5 ms, or in 100 ms if threads wait for busy cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         import rclpy
@@ -129,7 +129,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _initialize(args: list[str]) -> str:
-    """Initialize rclpy, without a log file if none can be written; return why there is none."""
+    """Initialize rclpy, without a log file if none can be written; returns the reason in that case."""
     import rclpy
 
     try:
@@ -144,7 +144,7 @@ def _initialize(args: list[str]) -> str:
 
 
 def _spin(executor: Executor, node: IntegratorNode) -> None:
-    """Spin until the context ends; errors outside the node's own callbacks do not end the node.
+    """Spin until the context ends; errors outside of the node's own callbacks do not end the node.
 
     A message that cannot be decoded, or a client that is gone before its answer, raises an error in rclpy itself.
     """

@@ -1,4 +1,4 @@
-"""The size of the largest message according to the command line, before a node exists that has parameters."""
+"""The size of the largest message, from the command line, before there is a node with parameters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from ..limits.parameter_files import sections
 from ..parameters.table import SPECS
 
 USUAL_DOF = 7
-"""Number of joints that is assumed if none are named yet: a client may still name them before it configures the node.
-"""
+"""Number of joints that is assumed if none are named: a client may name them before it configures the node."""
 
 
 _POINTS = "position_trajectory.max_points"
 _ROWS_OF_POINT = 2
-"""Rows of a batch that take as many bytes as a point of a plan of two joints: a row has 20 bytes a joint, a point 24,
-and 32 more.
+"""Number of rows of a batch with as many bytes as a point of a plan, for two joints: a row has 20 bytes for each joint,
+a point 24 and another 32.
 """
 
 
@@ -33,10 +32,10 @@ class MessageSize(NamedTuple):
 
 
 def largest_message(args: Sequence[str]) -> MessageSize:
-    """Size of the largest batch, or plan, by parameter files and -p; by the defaults where they do not say.
+    """Return the size of the largest batch or plan by parameter files and -p, or else by the defaults.
 
-    Later values override earlier ones, as in ROS; of a file with sections for several nodes, the largest counts.
-    Anything unreadable is ignored here: ROS or the node will report it.
+    Later values override earlier ones, as in ROS. If a file has sections for several nodes, the largest value counts.
+    Anything unreadable is ignored here, since ROS or the node will report it.
     """
     sizes = {name: SPECS[name].default for name in ("max_batch", "max_horizon", _POINTS)} | {"joint_names": USUAL_DOF}
     for option, value in pairwise(args):
@@ -47,7 +46,7 @@ def largest_message(args: Sequence[str]) -> MessageSize:
             name, _, text = value.partition(":=")
             parts = [{name.rpartition(":")[2]: _parsed(text)}]
         given = [(name, _size(section[name])) for section in parts for name in sizes if name in section]
-        sizes |= dict(sorted((name, size) for name, size in given if size))  # the largest size comes last
+        sizes |= dict(sorted((name, size) for name, size in given if size))  # The largest size comes last.
     batch, rows_of_plan = (sizes["max_batch"], sizes["max_horizon"]), _ROWS_OF_POINT * sizes[_POINTS]
     return MessageSize(*(batch if batch[0] * batch[1] >= rows_of_plan else (1, rows_of_plan)), sizes["joint_names"])
 
@@ -60,7 +59,7 @@ def _sections(content: object) -> list[dict[str, object]]:
 
 
 def _size(value: object) -> int:
-    """A number, or the length of a list of names; 0 for anything else."""
+    """Return a number, or the length of a list of names; 0 for anything else."""
     size = len(value) if isinstance(value, list) else value
     return size if isinstance(size, int) and size > 0 else 0
 

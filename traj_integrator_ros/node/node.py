@@ -17,13 +17,13 @@ from ..limits.found import LimitsError
 from ..parameters.in_force import FROM_TOPIC, RobotLimits
 from ..parameters.parameters import GONE, NodeParameters
 from .accounts import Accounts, one_line
-from .answers import ACTIVE, Answers
 from .compiled_parts import require_compiled_parts
 from .declared_parameters import DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import ROBOT_DESCRIPTION, create_diagnostics_publisher
 from .planning_parameters import planning_parameters
 from .rclpy_features import answer_refused_transitions
+from .topic_handlers import ACTIVE, TopicHandlers
 
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
@@ -34,7 +34,7 @@ _UNCONFIGURED, _FINALIZED = "unconfigured", "finalized"
 class IntegratorNode(LifecycleNode):
     """Integrates action sequences from topics and services; see docs for its interface.
 
-    It lives in a process with others, on any executor of rclpy: its callbacks exclude each other.
+    It may share a process with other nodes, on any executor of rclpy: its callbacks exclude each other.
 
     Args:
         node_name: its name.
@@ -51,15 +51,15 @@ class IntegratorNode(LifecycleNode):
         answer_refused_transitions(self)
         self.accounts = Accounts(self)
         self._engine: TrajectoryIntegrator | None = None
-        self._answers: Answers | None = None
-        """The object that answers input; None if the node is not configured."""
+        self._handlers: TopicHandlers | None = None
+        """Handlers of input; None while the node is not configured."""
         self._limits: RobotLimits | None = None
         self._pending: RobotLimits | None = None
         self._unconfigured = _UNCONFIGURED
         self._failure = ""
         self._published = PublishedMotion()
         self._reported_on = ""
-        """Topic of the controller's reports."""
+        """Topic of the controller's reports that the log named last."""
         self._declared = DeclaredParameters(self, self._prepare_change, self._commit_change, self._is_configured)
         self._tell_of_unknown_parameters()
         self._diagnostics = Diagnostics(f"{self.get_fully_qualified_name()}: integrator")
@@ -81,11 +81,11 @@ class IntegratorNode(LifecycleNode):
             parameters = self._limits.parameters
             self._engine = TrajectoryIntegrator(parameters.device)
             describe = self._on_robot_description if parameters.limits_urdf == FROM_TOPIC else None
-            self._answers = Answers(self, self.accounts, parameters, self._engine, self._published, describe)
+            self._handlers = TopicHandlers(self, self.accounts, parameters, self._engine, self._published, describe)
         except Exception as error:
             self._release()
             self._failure = f"configure failed: {one_line(error)}"
-            if self.context.ok():  # otherwise the process is ending, and the transition failed because of that
+            if self.context.ok():  # Otherwise the process is ending, and the transition failed because of that.
                 self.get_logger().error(self._failure)
                 if not isinstance(error, (ValueError, RuntimeError)):
                     self.get_logger().error(traceback.format_exc())
@@ -96,20 +96,20 @@ class IntegratorNode(LifecycleNode):
         engine = self._engine
         self._say(f"configured: {len(parameters.joint_names)} joints, {engine.backend} kernels on {engine.device}")
         self._tell_limits()
-        self._say(f"~/follow_joint_trajectory is {self._answers.goal_server.offer}")
+        self._say(f"~/follow_joint_trajectory is {self._handlers.goal_server.offer}")
         if engine.backend_obstacle:
             self.get_logger().warning(f"slower than this device can be: {engine.backend_obstacle}")
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Accept input and publish."""
-        self._answers.state = ACTIVE
+        self._handlers.state = ACTIVE
         self._say("active")
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Reject input from now on."""
-        self._answers.deactivate()
+        self._handlers.deactivate()
         self._published.clear()
         return super().on_deactivate(state)
 
@@ -135,7 +135,7 @@ class IntegratorNode(LifecycleNode):
         super().destroy_node()
 
     def _say(self, line: str) -> None:
-        if self.context.ok():  # otherwise the process is ending, and the topic for logs is gone
+        if self.context.ok():  # Otherwise the process is ending, and the topic for logs is gone.
             self.get_logger().info(line)
 
     def _tell_of_unknown_parameters(self, *, configured: bool = False) -> None:
@@ -144,9 +144,9 @@ class IntegratorNode(LifecycleNode):
             self.get_logger().warning(f"parameter {name!a} was given but does not exist; it has no effect{why}")
 
     def _release(self, *, at_once: bool = False) -> None:
-        if self._answers is not None:
-            self._answers.close(at_once=at_once)
-            self._answers = None
+        if self._handlers is not None:
+            self._handlers.close(at_once=at_once)
+            self._handlers = None
         self._published.clear()
         if self._engine is not None:
             self._engine.close()
@@ -161,12 +161,12 @@ class IntegratorNode(LifecycleNode):
         except LimitsError as error:
             self.accounts.warn((ROBOT_DESCRIPTION,), f"no limits from the robot's URDF: {one_line(error)}")
             return
-        self._answers.reconfigure(self._limits.parameters)
+        self._handlers.reconfigure(self._limits.parameters)
         self._tell_limits()
 
     def _tell_limits(self) -> None:
         self._say(f"limits from: {self._limits.origins} (limits.action: {self._limits.given.limits_action})")
-        assumed = self._answers.pipeline.assumed
+        assumed = self._handlers.pipeline.assumed
         if assumed.lacking and self.context.ok():
             self.get_logger().warning(
                 f"no limit of velocity for {', '.join(assumed.lacking)}: nothing will be published for a controller, "
@@ -176,16 +176,16 @@ class IntegratorNode(LifecycleNode):
             self._say(f"assumed for joins and brakes, since nobody gave it: {assumed.description}")
 
     def _is_configured(self) -> bool:
-        return self._answers is not None
+        return self._handlers is not None
 
     def _prepare_change(self, parameters: NodeParameters) -> None:
         self._pending = dataclasses.replace(self._limits, given=parameters)
 
     def _commit_change(self) -> None:
-        period = self._answers.pipeline.parameters.diagnostics_period
+        period = self._handlers.pipeline.parameters.diagnostics_period
         self._limits, self._pending = self._pending, None
         parameters = self._limits.parameters
-        self._answers.reconfigure(parameters)
+        self._handlers.reconfigure(parameters)
         if parameters.diagnostics_period != period:
             self.destroy_timer(self._diagnostics_timer)
             self._diagnostics_timer = self._create_diagnostics_timer(parameters.diagnostics_period)
@@ -197,26 +197,26 @@ class IntegratorNode(LifecycleNode):
         return self.create_timer(period_s, self._tell_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _tell_diagnostics(self) -> None:
-        if self._answers is None:
+        if self._handlers is None:
             self._publish_diagnostics()
-        else:  # everything else is worth more
-            self._answers.later(self._publish_diagnostics)
+        else:  # Everything else is more urgent.
+            self._handlers.later(self._publish_diagnostics)
 
     def _publish_diagnostics(self) -> None:
-        answers, published = self._answers, self._published
-        if answers is not None:
-            published.executed.observe(published.motion_clock.at(answers.read()))
+        handlers, published = self._handlers, self._published
+        if handlers is not None:
+            published.executed.observe(published.motion_clock.at(handlers.read()))
         status = NodeStatus(
-            lifecycle_state=answers.state if answers else self._unconfigured,
+            lifecycle_state=handlers.state if handlers else self._unconfigured,
             failure=self._failure,
             accounts=self.accounts,
             execution=published.report(),
             guard=published.guard,
-            controller=published.present.status(answers.now_ns() if answers else 0),
+            controller=published.present.status(handlers.now_ns() if handlers else 0),
             clock=published.clock,
             scaling=published.motion_clock.rate,
             robot=self._robot(),
-            **(self._known_of_robot(answers) if answers else {}),
+            **(self._known_of_robot(handlers) if handlers else {}),
         )
         message = self._diagnostics.message(status, self.get_clock().now().to_msg())
         with self.accounts.guard("diagnostics"):
@@ -231,12 +231,12 @@ class IntegratorNode(LifecycleNode):
             name = name or " to ".join(dict.fromkeys((joints[0], joints[-1])))
         return "/".join(filter(None, (self.get_namespace().strip("/"), name)))
 
-    def _known_of_robot(self, answers: Answers) -> dict[str, object]:
-        """Fields of a status."""
-        pipeline, engine, now_ns = answers.pipeline, self._engine, answers.now_ns()
-        controller_was = frozenset(answers.controller_was)
-        answers.controller_was.clear()
-        reported_on = answers.entities.follow_controller()
+    def _known_of_robot(self, handlers: TopicHandlers) -> dict[str, object]:
+        """Return the fields of a status that are known while the node is configured."""
+        pipeline, engine, now_ns = handlers.pipeline, self._engine, handlers.now_ns()
+        controller_was = frozenset(handlers.controller_was)
+        handlers.controller_was.clear()
+        reported_on = handlers.entities.follow_controller()
         if reported_on != self._reported_on:
             self._reported_on = reported_on
             self._say(f"the controller reports on: {reported_on}")
@@ -250,5 +250,5 @@ class IntegratorNode(LifecycleNode):
             "state_oldest_joint": pipeline.joint_states.oldest(now_ns),
             "controller_was": controller_was,
             "controller_state": reported_on,
-            "goal": answers.goal_server.state,
+            "goal": handlers.goal_server.state,
         }

@@ -14,12 +14,12 @@ from ..limits.found import LimitsError
 from ..limits.moveit import OF_NODE, PLANNING
 
 TIMEOUT_S = 20.0
-"""Wait, s, for a node that starts together with this one."""
+"""Longest wait, s, for a node that starts together with this one."""
 _POLL_S = 0.05
 
 
 def planning_parameters(asking: Node, name: str, timeout_s: float = TIMEOUT_S) -> dict[str, object]:
-    """The parameters `robot_description_planning` of a node by name; waits for it.
+    """Return the parameters `robot_description_planning` of a node by name; waits for that node.
 
     Args:
         asking: the node that needs them; a name that does not begin with / is one in its namespace.
@@ -27,7 +27,7 @@ def planning_parameters(asking: Node, name: str, timeout_s: float = TIMEOUT_S) -
         timeout_s: longest wait.
 
     Raises:
-        LimitsError: it did not answer in time.
+        LimitsError: the node did not answer in time.
 
     """
     # A node and an executor of its own: the one of the node that asks is busy with configure.

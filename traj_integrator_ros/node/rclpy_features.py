@@ -1,4 +1,4 @@
-"""Features that not all releases of rclpy have: checked here, feature by feature, and nowhere else in the node.
+"""Features that not all releases of rclpy have, checked feature by feature; nothing else in the node checks releases.
 
 `docs/compatibility.md` lists the releases.
 """
@@ -27,12 +27,12 @@ except ImportError:  # before Iron
     from rclpy.qos_event import SubscriptionEventCallbacks
 
 _LONGEST_WAY_S = 5e-3
-"""Longest transport of a request on one machine by its stamps, s; beyond it, the clocks may differ."""
+"""Longest transport of a request on one machine, s: if stamps show a longer one, the clocks may differ."""
 _LARGE_BYTES = 1 << 20
 
 
 class SerializedMessage(ctypes.Structure):
-    """rcl_serialized_message_t; its allocator serves those who change the size."""
+    """rcl_serialized_message_t; its allocator is needed only to change the size."""
 
     _fields_ = (
         ("buffer", ctypes.c_void_p),
@@ -44,7 +44,7 @@ class SerializedMessage(ctypes.Structure):
 
 @lru_cache(maxsize=1)
 def rcl() -> ctypes.CDLL | None:
-    """The C library beneath rclpy, and those that it needs; None: it cannot be loaded by its name."""
+    """Load the C library beneath rclpy with those that it needs; None if it cannot be loaded by its name."""
     try:
         return ctypes.CDLL("librcl.so")
     except OSError:
@@ -52,9 +52,9 @@ def rcl() -> ctypes.CDLL | None:
 
 
 def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> None:
-    """Publish a serialized message; other threads run while a large one is copied.
+    """Publish a serialized message; other threads run while it is copied.
 
-    rclpy lets none go on: 50 ms for 36 MB.
+    rclpy's own function blocks all threads, for 50 ms with 36 MB.
     """
     pieces = [np.frombuffer(part, np.uint8) for part in parts]
     size = sum(piece.size for piece in pieces)
@@ -68,13 +68,13 @@ def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> 
         with publisher.handle:
             if publish(ctypes.c_void_p(publisher.handle.pointer), ctypes.byref(serialized), None) == 0:
                 return
-    publisher.publish(b"".join(parts))  # rclpy also says what is wrong
+    publisher.publish(b"".join(parts))  # The error of rclpy says what is wrong.
 
 
 def sends_response(service: Service, response: object, header: object) -> bool:
-    """Send a response; returns whether it was sent: the middleware must have discovered the caller's end.
+    """Send a response; returns False if the middleware has not discovered the caller, for which it waits 100 ms.
 
-    It waits 100 ms for that, and rclpy then only warns.
+    rclpy itself only logs a warning in that case.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
@@ -83,7 +83,7 @@ def sends_response(service: Service, response: object, header: object) -> bool:
 
 
 def request_age_s(header: object) -> float:
-    """Age of a request, s, from when it was sent or, if its sender's clock differs from this one, received."""
+    """Return the age of a request, s, since it was sent or, if the sender's clock differs, since it was received."""
     received_ns, sent_ns = (int(getattr(header, f"{name}_timestamp", 0)) for name in ("received", "source"))
     if received_ns <= 0:
         return 0.0
@@ -141,5 +141,5 @@ def guard_parameters(
 
 
 def no_event_callbacks() -> SubscriptionEventCallbacks:
-    """Callbacks for no events of a subscription: waiting for events wakes the executor for messages, too."""
+    """Return callbacks for no events of a subscription: waiting for events wakes the executor for messages, too."""
     return SubscriptionEventCallbacks(use_default_callbacks=False)

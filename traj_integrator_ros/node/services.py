@@ -1,4 +1,4 @@
-"""Answers to calls of the node's services."""
+"""Handlers of calls of the node's services."""
 
 from __future__ import annotations
 
@@ -29,35 +29,37 @@ from .goal_server import GoalServer, Publisher
 from .intake import CALL_WAITS_S, MOST_CALLS, Call
 
 _LATER_S = 5e-4
-"""Time after the controller has reached the first point, by the node's clock, s."""
+"""Time, s, by which a stop waits longer than until the controller is at the first point, by the node's clock."""
 Result = TypeVar("Result")
 Steps = Generator[None, None, None]
-"""An answer that may take long: a generator that yields until the answer is there."""
-_AGAIN_S, _TRIES = 0.25, 3
-"""Time after which an answer is sent again that the middleware did not send, s, and how often: each takes 100 ms."""
+"""A handler that may take long: a generator that yields until the response is complete."""
+_AGAIN_S = 0.25
+"""Time, s, after which a response that the middleware did not send is sent again."""
+_TRIES = 3
+"""Number of times that such a response is sent: each takes 100 ms."""
 STOP = "stop"
-"""The service whose calls are not counted and timed: it is not about a sequence."""
+"""Name of the service whose calls are neither counted nor timed, since it concerns no sequence."""
 _OVER = object()
 
 
 class Turns(Publisher, Protocol):
-    """Publishes the trajectories of stops, and gives others their turn while something takes long."""
+    """Publishes the trajectories of stops, and lets other work go on while something takes long."""
 
     goal_server: GoalServer
 
     def read(self) -> int:
-        """Read the states that have arrived and return the time, ns: for answers that begin no motion."""
+        """Read the states that have arrived and return the time, ns, for a call that begins no motion."""
 
     def beside(self, size: int, work: Callable[[], Result]) -> Result:
-        """The result of work on so many numbers, while stops, and the supervision, go on."""
+        """Return the result of work on so many numbers, beside which stops and supervision go on."""
 
     def wake(self) -> None:
-        """Have waiting calls looked at soon; from any thread."""
+        """Have waiting calls handled soon; callable from any thread."""
 
 
 @dataclass
 class _Open:
-    """A call whose answer has begun."""
+    """A call whose handler has begun."""
 
     call: Call
     response: Any
@@ -65,33 +67,33 @@ class _Open:
 
 
 class _Unsent(NamedTuple):
-    """An answer that the middleware has not sent."""
+    """A response that the middleware has not sent."""
 
     call: Call
     response: Any
     tries: int = 0
     due_s: float = 0.0
-    """Time at which it is sent again, s of the steady clock."""
+    """When it is sent again, s of the steady clock."""
 
 
 class Services:
-    """Answers calls; methods named like a service fill in its response."""
+    """Handles calls; the method with the name of a service fills in its response."""
 
-    def __init__(self, node: LifecycleNode, accounts: Accounts, published: PublishedMotion, answers: Turns) -> None:
-        self._node, self._published, self._answers = node, published, answers
+    def __init__(self, node: LifecycleNode, accounts: Accounts, published: PublishedMotion, handlers: Turns) -> None:
+        self._node, self._published, self._handlers = node, published, handlers
         self._work = ThreadPoolExecutor(1, "services")
         self._accounts = accounts
         self._open: list[_Open] = []
-        """Calls whose answers have begun."""
+        """Calls whose handlers have begun."""
         self._unsent: list[_Unsent] = []
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
-        """Time of the latest answer of ~/stop, and its motion, until the answer is sent."""
+        """Time of the latest ~/stop and its motion, until the response is sent."""
         self.stopped_s = 0.0
-        """Time of the latest call of ~/stop, s of the steady clock."""
+        """When ~/stop was called last, s of the steady clock."""
 
     def serve(self, call: Call) -> None:
-        """Answer a call, now or later, and say in the response whether that succeeded."""
-        if call.name == STOP:  # in every state: a robot on hold stays on hold, whatever fails
+        """Handle a call, now or later; the response says whether that succeeded."""
+        if call.name == STOP:  # In every state: a robot on hold stays on hold, whatever fails.
             self._published.guard.held = call.request.hold
             self.stopped_s = max(self.stopped_s, call.arrived_s)
         response = call.response()
@@ -100,7 +102,7 @@ class Services:
             self._open.append(begun)
 
     def refuse_late(self, calls: deque[Call]) -> None:
-        """Refuse the first of the waiting calls if they have waited for too long, and the last if they are too many."""
+        """Refuse the oldest waiting calls if they have waited for too long, and the newest if there are too many."""
         while calls and calls[0].age_s > CALL_WAITS_S:
             self._refuse(calls.popleft(), f"a turn within {CALL_WAITS_S:g} s")
         while len(calls) > MOST_CALLS:
@@ -115,17 +117,17 @@ class Services:
 
     def integrate(self, pipeline: Executor, request: Integrate.Request, response: Integrate.Response) -> Steps:
         """Fill in the trajectories of a sequence."""
-        now_ns, stamp = self._answers.read(), request.actions.header.stamp
+        now_ns, stamp = self._handlers.read(), request.actions.header.stamp
         sequence = pipeline.batches.checked(messages.sequence_fields(request.actions))
         batch = pipeline.batches.integrate(sequence, pipeline.batches.started(sequence, lambda: now_ns), request.fields)
         fill = partial(messages.fill_trajectories, response.trajectory, batch, stamp)
-        self._answers.beside(batch.trajectories.size, fill)
+        self._handlers.beside(batch.trajectories.size, fill)
         try:
             if not request.as_published:
                 pipeline.check_limits(batch)
                 return
             is_known = pipeline.publishable(sequence, nanoseconds((stamp.sec, stamp.nanosec)))
-            while not is_known(self._answers.update()):
+            while not is_known(self._handlers.update()):
                 yield
         except Rejected:
             response.trajectory = TrajectoryBatch()
@@ -136,23 +138,23 @@ class Services:
     ) -> None:
         """Fill in a vector-Jacobian product."""
         fields, upstream = messages.sequence_fields(request.actions), messages.upstream_fields(request)
-        messages.fill_gradient(response, pipeline.batches.gradient(fields, upstream, self._answers.read))
+        messages.fill_gradient(response, pipeline.batches.gradient(fields, upstream, self._handlers.read))
 
     def evaluate(self, pipeline: Executor, request: Evaluate.Request, response: Evaluate.Response) -> None:
         """Fill in the cost of a sequence, and the other requested results."""
         fields, asked = messages.sequence_fields(request.actions), messages.evaluation_fields(request)
-        evaluated = pipeline.batches.evaluate(fields, asked, self._answers.read)
+        evaluated = pipeline.batches.evaluate(fields, asked, self._handlers.read)
         messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
 
     def committed(self, pipeline: Executor, request: Committed.Request, response: Committed.Response) -> None:
         """Fill in the motion in execution."""
-        found = pipeline.committed(messages.committed_fields(request), self._answers.update())
+        found = pipeline.committed(messages.committed_fields(request), self._handlers.update())
         messages.fill_committed(response, found)
 
     def retime(self, pipeline: Executor, request: Retime.Request, response: Retime.Response) -> Steps:
         """Fill in retimed trajectories."""
         answer, begun_s = self._work.submit(pipeline.retiming(messages.retime_fields(request)).answer), time.monotonic()
-        answer.add_done_callback(lambda _: self._answers.wake())
+        answer.add_done_callback(lambda _: self._handlers.wake())
         try:
             while not answer.done():
                 if (waited_s := time.monotonic() - begun_s) > CALL_WAITS_S and not answer.running():
@@ -163,18 +165,18 @@ class Services:
         messages.fill_retime(response, answer.result())
 
     def stop(self, pipeline: Executor, request: Stop.Request, response: Stop.Response) -> None:
-        """Brake, and fill in how long and how far that takes."""
-        now_ns, clock = self._answers.update(), self._published.motion_clock
+        """Brake, and fill in duration and distance of the stop."""
+        now_ns, clock = self._handlers.update(), self._published.motion_clock
         stop = pipeline.commands.stop(now_ns, request.hold)
-        self._answers.hand_over(stop)
-        self._answers.goal_server.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
+        self._handlers.hand_over(stop)
+        self._handlers.goal_server.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
         response.joint_names = list(pipeline.parameters.joint_names)
         expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
         response.message = _told(expected, stop, request.hold)
-        # the answer holds for a stop that is made when it begins, not at the next supervision
+        # The response holds for a stop that is made when it begins, not at the next supervision.
         if stop is None and expected is not None:
             begins_s = clock.lasts_s((expected.start_ns - clock.at(now_ns)) * 1e-9)
-            alarm = Timer(begins_s + _LATER_S, self._answers.wake)
+            alarm = Timer(begins_s + _LATER_S, self._handlers.wake)
             alarm.daemon = True
             alarm.start()
         response.distance = [0.0] * len(response.joint_names)
@@ -187,11 +189,11 @@ class Services:
             response.distance = self._way(now, motion)
 
     def _complete(self, response: Any, age_s: float) -> None:
-        """Count the times of a stop from its call, which came a little earlier: the robot moved meanwhile."""
+        """Correct duration and distance of a stop for the time since its call, in which the robot moved."""
         if self._stopped is None or not isinstance(response, Stop.Response):
             return
         (now_ns, stop), self._stopped = self._stopped, None
-        begun_s = age_s - (self._answers.now_ns() - now_ns) * 1e-9
+        begun_s = age_s - (self._handlers.now_ns() - now_ns) * 1e-9
         if begun_s <= 0 or self._node.get_clock().ros_time_is_active:
             return
         then = self._published.present.commanded(now_ns - round(begun_s * 1e9))
@@ -200,24 +202,24 @@ class Services:
             response.distance = self._way(then, stop.motion)
 
     def _way(self, now: State, motion: Motion) -> list[float]:
-        """Distances of joints from a commanded state to the end of a motion, rad, their lag included."""
+        """Return the distances of joints to the end of a motion, rad, their lag included."""
         behind = self._published.guard.monitor.behind
         return np.asarray(motion.end.position - now.position + (behind if len(behind) else 0.0)).tolist()
 
     @property
     def waits(self) -> bool:
-        """Return whether a call is not answered."""
+        """Return whether a call has no response yet."""
         return bool(self._open)
 
     def go_on(self) -> None:
-        """Answer the calls that could not be answered at once and now can be."""
+        """Continue the handlers of calls that could not be answered at once."""
         self._open = [begun for begun in self._open if not self._go_on(begun)]
 
     def _go_on(self, begun: _Open) -> bool:
-        """Continue the answer to a call; returns whether it is complete, and sent."""
+        """Continue the handler of a call; returns whether its response was sent."""
         call, response = begun.call, begun.response
         with self._accounts.guard(call.name) as outcome:
-            self._answers.accepting()
+            self._handlers.accepting()
             if next(begun.steps, _OVER) is not _OVER:
                 return False
         self._answer(call, response, outcome.reason)
@@ -233,13 +235,13 @@ class Services:
         self._send(_Unsent(call, response))
 
     def _send(self, answer: _Unsent) -> None:
-        with self._accounts.guard(answer.call.name):  # the caller may be gone
+        with self._accounts.guard(answer.call.name):  # The caller may be gone.
             if not answer.call.answer(answer.response) and answer.tries < _TRIES:
                 due_s = time.monotonic() + _AGAIN_S
                 self._unsent.append(answer._replace(tries=answer.tries + 1, due_s=due_s))
 
     def send_again(self) -> None:
-        """Send answers again whose callers had not been discovered."""
+        """Send responses again whose callers had not been discovered."""
         now_s, waiting = time.monotonic(), self._unsent
         if waiting:
             self._unsent = [answer for answer in waiting if answer.due_s > now_s]
@@ -248,7 +250,7 @@ class Services:
                     self._send(answer)
 
     def _steps(self, name: str, request: object, response: object) -> Steps:
-        steps = getattr(self, name)(self._answers.accepting(), request, response)
+        steps = getattr(self, name)(self._handlers.accepting(), request, response)
         if steps is not None:
             yield from steps
 

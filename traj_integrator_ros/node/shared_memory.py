@@ -1,7 +1,7 @@
 """Shared memory of the middleware: removes segments that killed processes left behind.
 
-Fast DDS keeps a segment for each participant and unlinks it when the participant ends; a process that is killed leaves
-it in memory until the machine restarts. Beside each lies a lock file, locked for as long as the owner lives.
+Fast DDS keeps a segment for each participant and removes it when the participant ends. A process that is killed leaves
+its segment in memory until the machine restarts. Each segment has a lock file, which is locked while its owner lives.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ FOLDER = Path("/dev/shm")
 _SEGMENT = re.compile(r"fast(dds|rtps)_[0-9a-f]{16}")
 _OF_MIDDLEWARE = re.compile(r"(sem\.)?fast(dds|rtps)_")
 MANY_FILES = 100
-"""More are seldom of living processes; 148 that killed nodes had left made answers 4 ms slower."""
+"""Number of files beyond which the node warns: living processes seldom have more, and 148 files of killed nodes made
+messages 4 ms slower.
+"""
 _LOCK_SUFFIX = "_el"
 _OLDEST_START_S = 3.0
-"""Age of a lock file, s: a younger one may belong to a process that has created but not yet locked it."""
+"""Age of a lock file, s, below which its process may have created it without having locked it yet."""
 
 
 def remove_abandoned_segments(folder: Path = FOLDER) -> int:
     """Remove the segments of this user's dead processes, and their lock files; safe at any time.
 
-    Fast DDS itself renews ports, which are small and whose names are reused.
+    Files of ports are left: they are small, and Fast DDS reuses their names.
 
     Returns:
         Number of segments removed; 0 if there is no such folder.
@@ -40,9 +42,9 @@ def remove_abandoned_segments(folder: Path = FOLDER) -> int:
 
 
 def files_of_middleware(folder: Path = FOLDER) -> int:
-    """How many files Fast DDS has in shared memory, of all users, ports and semaphores included; 0 without a folder.
+    """Count the files of Fast DDS in shared memory, of all users, with ports and semaphores; 0 without a folder.
 
-    Each participant that begins looks through all of them: with some hundred, messages take milliseconds longer.
+    Each new participant reads all of them: with some hundred, messages take milliseconds longer.
     """
     try:
         return sum(_OF_MIDDLEWARE.match(name) is not None for name in os.listdir(folder))
@@ -54,7 +56,7 @@ def _remove_if_abandoned(segment: Path) -> bool:
     lock = segment.with_name(segment.name + _LOCK_SUFFIX)
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # the file is gone, or another user's
+    except OSError:  # The file is gone, or another user's.
         return False
     try:
         status = os.fstat(descriptor)
@@ -67,7 +69,7 @@ def _remove_if_abandoned(segment: Path) -> bool:
         segment.unlink(missing_ok=True)
         lock.unlink()
         return True
-    except OSError:  # the segment is in use, or gone in the meantime
+    except OSError:  # The segment is in use, or gone by now.
         return False
     finally:
         os.close(descriptor)

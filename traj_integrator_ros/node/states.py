@@ -1,4 +1,4 @@
-"""Joint states and reports of the controller, read when they are needed: both may have 1,000 messages a second."""
+"""Reads joint states and the controller's reports when they are needed: both may come at 1 kHz."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState
 from .intake import age_ns, take_waiting
 
 _EVERY_NS = 4_000_000
-"""Time between two joint states that are read, ns: so often, joints are compared with their command."""
+"""Time between two joint states that are read, ns: the period in which joints are compared with their command."""
 
 
 class States:
-    """Hands messages of robot and controller to the pipeline.
+    """Hands messages of robot and controller to the executor.
 
-    `now_ns` reads the robot's clock, and `is_simulated` says whether that is a simulation's.
+    `now_ns` returns the time of the robot's clock, and `is_simulated` whether that is a simulation's.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class States:
         self._is_simulated = is_simulated
         self._clock = pipeline.published.clock
         self.arrived_s = 0.0
-        """Time of the latest arrival, s of the steady clock."""
+        """When a message arrived last, s of the steady clock."""
         self._first_joint = pipeline.parameters.joint_names[0]
         self._read_report = None
         if JointTrajectoryControllerState is not None:
@@ -58,7 +58,7 @@ class States:
                     if self._first_joint in names:  # so the stamps are those of one publisher
                         ahead_ns = clock.at(0)
                         self._take_stamp(stamps, stamp_ns, info)
-                        now_ns += clock.at(0) - ahead_ns  # the stamp may have set the clock
+                        now_ns += clock.at(0) - ahead_ns  # The stamp may have set the clock.
                     self._pipeline.joint_state(*state, now_ns, stamp_ns, names)
         if self._entities.speed_scaling is not None:
             with self._accounts.guard("speed_scaling"):
@@ -70,7 +70,7 @@ class States:
                 self._poll_reports(self._read_report)
 
     def _poll_reports(self, read: Callable[[bytes], tuple]) -> None:
-        """Take the newest usable report, which replaces those before it, and the stamps of all."""
+        """Take the newest valid report, which replaces those before it, and the stamps of all."""
         waiting = [*take_waiting(self._entities.controller_state, STATE_DEPTH)]
         self.arrived_s = time.monotonic() if waiting else self.arrived_s
         for message, info in reversed(waiting):
@@ -81,8 +81,8 @@ class States:
                 continue
             for each, its_info in waiting:
                 self._take_stamp(self._clock.reports, nanoseconds(stamp_of_message(each)), its_info)
-            arrived_ns = self._now_ns()  # because the stamps may set the clock
-            if not self._is_simulated():  # simulated time may stand still
+            arrived_ns = self._now_ns()  # Stamps may set the clock.
+            if not self._is_simulated():  # Simulated time may stand still.
                 arrived_ns -= age_ns(info)
             stamped = report if report.stamp_ns else replace(report, stamp_ns=arrived_ns)
             self._pipeline.report(stamped, arrived_ns, len(waiting))
@@ -99,9 +99,9 @@ class States:
 
 
 def _worth_reading(waiting: list[tuple[bytes, dict]]) -> list[tuple[bytes, dict]]:
-    """The newest message of each publisher, and one in 4 ms of those before it: reading all costs three times as much.
+    """Choose the newest message of each publisher, and one in 4 ms before it: reading all costs three times as much.
 
-    All of them, where the middleware does not say who sent them, or when they arrived.
+    If the middleware does not say who sent the messages, or when they arrived, all are chosen.
     """
     kept: list[tuple[bytes, dict]] = []
     later: dict[bytes, int] = {}

@@ -9,14 +9,14 @@ import threading
 from typing import NoReturn
 
 GRACE_S = 1.0
-"""Time for an orderly shutdown; after it the process is ended in any case."""
+"""Longest time of an orderly shutdown, s; then the process ends in any case."""
 NOTICED_S = 0.2
 
 
 class StopSignals:
     """Watches for SIGINT and SIGTERM from a thread of its own, which works even while the main thread is in C code.
 
-    Before `orderly()` is called there is nothing to shut down (imports are in progress), and the process ends at once.
+    Before `orderly()` is called, imports are in progress and there is nothing to shut down: the process ends at once.
     """
 
     def __init__(self) -> None:
@@ -31,14 +31,14 @@ class StopSignals:
 
     @property
     def received(self) -> bool:
-        """Return whether a signal has arrived; asked where something failed, as it does when the context ends.
+        """Return whether a signal has arrived, after something has failed that fails when the context ends.
 
-        The context may end, and the main thread fail for that, a moment before the watching thread has had its turn.
+        The context may end, and the main thread fail because of that, a moment before the watching thread has its turn.
         """
         return self._received.wait(NOTICED_S)
 
     def orderly(self) -> None:
-        """From now on rclpy handles the signals; give it time to do so."""
+        """Leave the signals to rclpy from now on, with time for an orderly shutdown."""
         self._orderly = True
 
     def end_process(self) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Answers to messages on the node's topics while it is configured, and work as time passes."""
+"""Handlers of messages on the node's topics while it is configured, and the order of its work."""
 
 from __future__ import annotations
 
@@ -46,26 +46,30 @@ ACTIVE, INACTIVE = "active", "inactive"
 _SECOND_NS = 1_000_000_000
 _SEQUENCES = "action_sequence"
 _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE
-"""Reasons for which a waiting sequence is refused without a brake."""
-_READINGS, _AT_ONCE_NS = 8, 1_000_000
-"""Two clocks are read up to so often, until both readings lie within so many ns: an interruption may separate them."""
-_NUMBER_BYTES, _LARGE = 8, 1 << 17
-"""Size of a number in a message, bytes, and count of numbers in a batch or plan from which work takes milliseconds."""
+"""Reasons for refusing a waiting sequence that never brake the robot."""
+_READINGS = 8
+"""Largest number of attempts to read two clocks at the same time: an interruption may come between the readings."""
+_AT_ONCE_NS = 1_000_000
+"""Longest time, ns, between two readings that count as simultaneous."""
+_NUMBER_BYTES = 8
+"""Size of a number in a message, bytes."""
+_LARGE = 1 << 17
+"""Smallest number of values in a batch or plan with which work takes milliseconds."""
 _STAYS_BUSY_S = 0.5
-"""Time after input or a motion, s, in which the robot is supervised as often as before: its states arrive late."""
+"""Time, s, after input or a motion in which the robot is supervised as often as before: its states arrive late."""
 _LOOKS_S = 2e-3
-"""Longest time that a stop waits while a large batch is computed, s."""
+"""Longest time, s, that a stop waits while a large batch is computed."""
 _AGAIN_S = 0.8 * SUPERVISION_PERIOD_S
-"""Least time between two supervisions, s: the timer's calls vary, and none is left out."""
+"""Shortest time, s, between two supervisions: shorter than the timer's period, since its calls jitter."""
 _TURN_S = 5e-3
-"""Time after which the executor has its turn again, s: parameters, states of the lifecycle and goals wait there."""
+"""Time, s, after which the executor has its turn again: parameters, transitions and goals wait there."""
 Result = TypeVar("Result")
 
 
-class Answers:
-    """Answers messages, brakes the robot where it has to be, and owns the services, and the entities for all of that.
+class TopicHandlers:
+    """Handles messages, brakes the robot if necessary, and owns the services and all entities.
 
-    Methods named like an input are called with what arrives there.
+    The method with the name of an input is called with each of its messages.
 
     Args:
         node: on which the entities are created, and whose clock and log are used.
@@ -73,7 +77,7 @@ class Answers:
         parameters: the node's configuration.
         engine: built from it.
         published: the motion in execution.
-        describe: called with the robot's URDF, a String; None: nobody needs it.
+        describe: called with the robot's URDF, a String; None if it is not needed.
 
     """
 
@@ -96,18 +100,18 @@ class Answers:
         self.pipeline = Executor(parameters, engine, published, warn, refuse, self._threads, self.wake, self.beside)
         self.pipeline.batches.warm_up()
         self.state = INACTIVE
-        """State of the lifecycle; input is accepted only while it is active."""
+        """State of the lifecycle: input is accepted only while it is active."""
         self.controller_was: set[ControllerStatus] = set()
-        """Events of the controller since this was last cleared."""
+        """States of the controller since this was last cleared."""
         self._writer = JointTrajectoryWriter(parameters.joint_names)
         for trajectory in rehearse(parameters, engine):
             self._writer.serialize(trajectory.points, (0, 0))
         self._brake_reason, self._busy_s = "", time.monotonic()
         self._due_s = 0.0
-        """Time from which on the robot is supervised again, s of the steady clock."""
+        """When the robot is to be supervised next, s of the steady clock."""
         self._later: Callable[[], None] | None = None
         self._later_s = 0.0
-        """Work of the least worth, and the time, s of the steady clock, at which it is done whatever waits."""
+        """Least urgent work, and when it is done whatever else waits, s of the steady clock."""
         self.entities = Entities(node, accounts, self, describe, parameters.speed_scaling_topic)
         self._states = States(self.entities, accounts, self.pipeline, self.now_ns, lambda: self._is_simulated)
         self.goal_server = GoalServer(node, accounts, self)
@@ -130,7 +134,7 @@ class Answers:
                     rows = pipeline.batches.integrate(request, start)
                     self.beside(rows.trajectories.size, lambda: publish_parts(publisher, _serialized(rows, stamp)))
                 published, now_ns = not batch.reason, self.now_ns()
-            # Otherwise the batch's receiver executes the motion.
+            # Otherwise the receiver of the batch executes the motion.
             followed = published and parameters.start_from == START_FROM_PREVIOUS
             if parameters.publish_joint_trajectory or followed:
                 with judging(Output.ROW) as row:
@@ -155,7 +159,7 @@ class Answers:
             self.hand_over(trajectory)
 
     def planned(self, message: bytes, arrived_s: float, **options: str) -> Plan:
-        """Read and check a serialized JointTrajectory beside stops; options as in `Executor.plan`. Raises Rejected."""
+        """Read and check a serialized JointTrajectory, while stops go on; see `Executor.plan`. Raises Rejected."""
         pipeline, now_ns = self.pipeline, self.update()
         most = pipeline.parameters.position_trajectory_max_points
 
@@ -167,16 +171,16 @@ class Answers:
         return plan
 
     def _require_no_stop_since(self, arrived_s: float) -> None:
-        """Begin nothing that came before a stop. Raises Rejected: stopped."""
+        """Refuse what arrived before a stop. Raises Rejected: stopped."""
         if arrived_s < self.services.stopped_s:
             raise Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun")
 
     @contextmanager
     def _answering(self, message: Message) -> Iterator[Callable[[Output], Guard]]:
-        """Count a message on a topic, those lost before it, and whether it was answered, or has to wait.
+        """Count a message, those lost before it, and whether it was accepted, rejected or has to wait.
 
-        An error within concerns all outputs; an error within the guard that it yields for one output concerns only that
-        one.
+        An error in this context rejects all outputs. An error in the guard that it yields for one output rejects only
+        that output.
         """
         topic, missed = message.topic, message.missed
         outputs = OUTPUTS_OF[topic]
@@ -208,7 +212,7 @@ class Answers:
             self._tell_overtaken(topic, stamp_of_message(message.data), Rejected(RejectionReason.SUPERSEDED, told))
 
     def refuse(self, topic: str, stamp: Stamp, line: str, *, brakes: bool) -> None:
-        """React to the refusal of a goal: brake if necessary, and tell the reason."""
+        """React to the refusal of a goal: brake if necessary, and publish the reason."""
         if brakes:
             self._brake_after_rejection()
         self._tell_rejection(topic, stamp, line, Output.ROW)
@@ -225,7 +229,7 @@ class Answers:
             publisher.publish(message)
 
     def _refuse_waiting(self, rejected: Rejected, plan: Plan) -> None:
-        """Tell that a sequence was refused after it had to wait, and brake if necessary."""
+        """Publish why a sequence was refused after it had to wait, and brake if necessary."""
         self._tell_overtaken(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), rejected)
         if plan.topic == GOALS:
             self.goal_server.goals.refuse_waiting(rejected)
@@ -237,13 +241,13 @@ class Answers:
         self._tell_rejection(topic, stamp, line, Output.ROW)
 
     def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
-        """Publish a trajectory for the controller (None: it has to wait), then tell which plans were refused for it."""
+        """Publish a trajectory for the controller (None if it has to wait), then the plans that were refused for it."""
         if trajectory is not None:
             self._publish(trajectory)
         self.pipeline.planner.tell_refused()
 
     def _publish(self, trajectory: ExecutableTrajectory) -> None:
-        """Publish a trajectory and record it as the motion to continue; only this publishes one."""
+        """Publish a trajectory and record it as the motion to continue; nothing else publishes one."""
         trajectory, message = self._published.written(trajectory, self._write, self.now_ns)
         if trajectory.topic != _SEQUENCES or self.pipeline.parameters.publish_joint_trajectory:
             self.entities.joint_trajectory.publish(message)
@@ -265,14 +269,14 @@ class Answers:
             self._node.get_logger().warning(f"limits were lowered in motion: what was in execution is {how}")
 
     def deactivate(self) -> None:
-        """Answer no more: refuse waiting sequences, and stop a goal."""
+        """Stop handling input: refuse waiting sequences, and stop a goal."""
         with self._accounts.guard("deactivate"):
             self.pipeline.commands.deactivate()
             self.goal_server.deactivate(self.now_ns())
         self.state = INACTIVE
 
     def close(self, *, at_once: bool) -> None:
-        """Remove topics, services and the action; `at_once`, even if a result has not been sent yet."""
+        """Remove topics, services and the action; with `at_once`, even if a result has not been sent yet."""
         if self.state == ACTIVE and self._node.context.ok():
             self.deactivate()
         self.state = INACTIVE
@@ -289,7 +293,7 @@ class Answers:
     # The order of the work
 
     def turn(self) -> None:
-        """Do what there is to do, by worth: stops, the robot's states and brakes, then sequences, calls, the rest."""
+        """Handle what has arrived, most urgent first: stops, states and brakes, then sequences, calls, and the rest."""
         intake, until_s = self.entities.intake, time.monotonic() + _TURN_S
         self._attend(intake.read_ready())
         self.services.go_on()
@@ -300,7 +304,7 @@ class Answers:
                 break
             self.attend()
             if time.monotonic() > until_s:
-                self.wake()  # the executor has other work, too
+                self.wake()  # The executor has other work, too.
                 break
         self.entities.supervise_every(self._period_s())
         if self._later is not None and not (intake.waits and time.monotonic() < self._later_s):
@@ -314,7 +318,7 @@ class Answers:
             getattr(self, one.topic)(one)
 
     def attend(self) -> None:
-        """Do what waits for nothing: read what has arrived, answer stops, refuse late calls, and supervise if due."""
+        """Do what must not wait: read what has arrived, handle stops, refuse late calls, and supervise if due."""
         self._attend(self.entities.intake.read())
 
     def _attend(self, stops: list[Call]) -> None:
@@ -326,19 +330,19 @@ class Answers:
             self._supervise()
 
     def later(self, work: Callable[[], None]) -> None:
-        """Do work once nothing waits, or after half a second."""
+        """Do work when nothing else waits, or after half a second."""
         self._later, self._later_s = work, time.monotonic() + CALL_WAITS_S
         self.turn()
 
     # Supervision
 
     def supervise(self) -> None:
-        """Supervise the robot now, and do what else there is to do."""
+        """Supervise the robot now, and handle what has arrived."""
         self._due_s = 0.0
         self.turn()
 
     def _period_s(self) -> float:
-        """Time until the robot is to be supervised again, s; at rest, messages tell what comes next."""
+        """Return the time until the next supervision, s; while the robot rests, messages bring the next one forward."""
         now_s = time.monotonic()
         active = self.state == ACTIVE
         if self.services.waits or self.goal_server.is_busy or (active and self.pipeline.is_busy(self.now_ns())):
@@ -348,7 +352,7 @@ class Answers:
         return RESTING_PERIOD_S if now_s - self._states.arrived_s <= _STAYS_BUSY_S else QUIET_PERIOD_S
 
     def beside(self, size: int, work: Callable[[], Result]) -> Result:
-        """The result of work on so many numbers; long work runs beside stops and the supervision."""
+        """Return the result of work on so many numbers; beside long work, stops and supervision go on."""
         if size < _LARGE:
             return work()
         result = self._batches.submit(work)
@@ -357,7 +361,7 @@ class Answers:
         return result.result()
 
     def _supervise(self) -> None:
-        """Read the messages that have arrived, and publish the pipeline's own trajectories."""
+        """Read the messages that have arrived, and publish what the supervision demands."""
         self._due_s = time.monotonic() + _AGAIN_S
         if self.state != ACTIVE:
             self._states.poll()
@@ -366,7 +370,7 @@ class Answers:
             now_ns = self.read()
             made = self.pipeline.commands.tick(now_ns)
             self.hand_over(made)
-            if made is not None and made.topic in OUTPUTS_OF:  # the sequence had to wait
+            if made is not None and made.topic in OUTPUTS_OF:  # The sequence had to wait.
                 self._accounts.answered[Output.ROW] += 1
                 self._accounts.sequence_latency.add((self.now_ns() - made.received_ns) * 1e-9)
             self.goal_server.supervise(now_ns)
@@ -392,17 +396,17 @@ class Answers:
     # Parts that all kinds of input share
 
     def wake(self) -> None:
-        """Have `supervise` called soon; from any thread."""
+        """Have `supervise` called soon; callable from any thread."""
         self.entities.wake()
 
     def accepting(self) -> Executor:
-        """The object that answers input. Raises Rejected: not_active."""
+        """Return the executor that handles input. Raises Rejected: not_active."""
         if self.state != ACTIVE:
             raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {self.state}")
         return self.pipeline
 
     def update(self) -> int:
-        """Read like `read`, because of input: supervise the robot often from now on."""
+        """Do what `read` does, because of input: the robot is supervised often from now on."""
         self._busy_s = time.monotonic()
         self.entities.supervise_every(SUPERVISION_PERIOD_S)
         return self.read()
@@ -413,12 +417,12 @@ class Answers:
         return self.now_ns()
 
     def now_ns(self) -> int:
-        """The robot's clock, ns, by which everything is commanded and compared; a simulation has only one."""
+        """Return the time of the robot's clock, ns, by which commands are compared; a simulation has one clock only."""
         if self._is_simulated:
             return self._clock.now().nanoseconds
         for _ in range(_READINGS):
             steady_ns = time.monotonic_ns()
-            node_ns = time.time_ns()  # what the clock reads, at a hundredth of the price
+            node_ns = time.time_ns()  # What the clock reads, at a hundredth of the time.
             if (between_ns := time.monotonic_ns() - steady_ns) < _AT_ONCE_NS:
                 break
         return self._published.clock.read(node_ns, steady_ns + between_ns // 2)
