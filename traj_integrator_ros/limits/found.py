@@ -1,4 +1,4 @@
-"""Limits from sources other than the parameters, and the error for a source that is wrong. Knows no ROS."""
+"""Limits from sources other than the parameters, and the error for a wrong source. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from .joint_limits import JointLimits
 
 QUANTITIES = ("position_min", "position_max", "velocity", "acceleration", "deceleration", "jerk")
-"""Names of limits: fields of `JointLimits`, and parameters after `limits.`."""
+"""Names of limits: fields of `JointLimits`, and of parameters after `limits.`."""
 
 
 class LimitsError(ValueError):
-    """A source of limits that is wrong, or belongs to another robot; the message is one line and names the source."""
+    """A source of limits is wrong, or belongs to another robot; the message is one line that names it."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class FoundLimits:
     """The limits that a source gives for the node's joints; infinite where it gives none."""
 
     source: str
-    """Where the limits come from: a path, a topic or a node."""
+    """Path, topic or node from which the limits come."""
     limits: JointLimits
     without: tuple[str, ...] = ()
     """Joints of the node for which the source has no limits."""
     continuous: tuple[str, ...] = ()
-    """Joints of the node that turn without end."""
+    """Joints of the node that are continuous: they turn without end."""
     robot: str = ""
     """The robot's name, if the source has it."""
     scales: tuple[tuple[str, float], ...] = ()
-    """Quantities that the source itself scales, with their factors; `limits` are scaled already."""
+    """Quantities that the source scales, with their factors, which `limits` include already."""
 
     def origin(self, quantity: str) -> str:
-        """The source of one of the limits, in words."""
+        """Describe the source of one of the limits."""
         scale = dict(self.scales).get(quantity, 1.0)
         return self.source if scale == 1 else f"{self.source} x {scale:g}"
 
@@ -43,9 +43,9 @@ class FoundLimits:
 def found_limits(
     source: str, joint_names: tuple[str, ...], found: Mapping[str, Mapping[str, float]], **more: object
 ) -> FoundLimits:
-    """The limits of all joints, by quantity, from those of each known joint; a quantity without finite limits is None.
+    """Return the limits of all joints from those of each known joint; a quantity without finite limits is None.
 
-    Joints that are not known are `without`; `more`: the other fields.
+    Unknown joints are listed in `without`. `more` are the other fields.
     """
     values = {}
     for quantity in QUANTITIES:
@@ -58,12 +58,12 @@ def found_limits(
 
 
 def unlimited(quantity: str) -> float:
-    """Value that stands for the absence of a limit."""
+    """Return the infinite value that stands for the absence of a limit."""
     return -np.inf if quantity == "position_min" else np.inf
 
 
 def number(value: object, place: str, of: str = "") -> float:
-    """A number from a file. Raises LimitsError, which names its place, for anything else."""
+    """Convert a number from a file. Raises LimitsError, which names its place, for anything else."""
     try:
         found = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):

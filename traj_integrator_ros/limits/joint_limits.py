@@ -1,4 +1,4 @@
-"""Joint limits: whether a trajectory keeps them, where it exceeds them, and defaults for missing ones. Knows no ROS."""
+"""Joint limits: where a trajectory exceeds them, and assumed values for missing ones. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..execution.bounds import Bounds
 from ..execution.limits import DECELERATION, POSITION_SLACK, QUANTITIES, Limits, excess, relative_excess, told_excess
 
 _OF_SLACK = 0.5
-"""Share of a limit's slack that joins and brakes may use if the plan uses it, too."""
+"""Share of the tolerance of a limit that blends and brakes may use if plans may use it, too."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class JointLimits(Limits):
     """Limits of named joints, `[dof]` in the node's order."""
 
     def of_joints(self, joint_names: Sequence[str]) -> JointLimits:
-        """The limits of other joints, in their order; a joint that is not named here has none."""
+        """Return the limits of other joints, in their order; a joint that is not named here has none."""
         places = [self.joint_names.index(name) if name in self.joint_names else -1 for name in joint_names]
         arranged = {}
         for field in fields(Limits):
@@ -31,13 +31,13 @@ class JointLimits(Limits):
 
 
 def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int = 0) -> str:
-    """Describe where trajectories exceed their limits most, see `relative_excess`; empty if they do not.
+    """Describe where trajectories exceed their limits most (see `relative_excess`); empty if they do not.
 
-    The start state, and rows before it, are where the robot is rather than part of the plan, and are not checked.
+    The start state, and rows before it, are the robot's and no part of the plan: they are not checked.
 
     Args:
         trajectories: position, velocity, acceleration and jerk, `[4, B, H, dof]`, finite.
-        limits: the limits to check.
+        limits: of the joints.
         start_row: row of the start state.
 
     """
@@ -76,28 +76,28 @@ def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int
 
 
 def forward_rows(acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Accelerations `[..., dof]`, above 0 where joints speed up; a resting joint's has the sign with more room."""
+    """Return accelerations `[..., dof]`, positive where joints speed up; at rest, with the sign of the wider bound."""
     either = np.where(bounds[1] >= -bounds[0], 1.0, -1.0) * np.abs(acceleration)
     return np.where(velocity == 0, either, acceleration * np.sign(velocity))
 
 
 def limits_lacking(joint_names: Sequence[str], limits: np.ndarray | None) -> str:
-    """Joints without a limit, in words; empty if all have one."""
+    """Name the joints without a limit; empty if all have one."""
     limited = np.zeros(len(joint_names), bool) if limits is None else np.isfinite(limits)
     return ", ".join(name for name, known in zip(joint_names, limited, strict=True) if not known)
 
 
-# Limits that nobody gave, assumed for joins and brakes: a plan is never refused because of them
+# Assumed limits of blends and brakes, which never cause the refusal of a plan
 
 
 class AssumedLimits(NamedTuple):
-    """Limits that every motion to a plan, and every brake, keeps."""
+    """Limits of every blend to a plan and of every brake, with assumed values where none is given."""
 
     bounds: Bounds
     lacking: tuple[str, ...]
-    """Joints without a limit of velocity: no trajectory is published for a controller."""
+    """Joints without a limit of velocity: because of them, no trajectory is published for a controller."""
     description: str
-    """The assumed limits, in words; empty if all were given."""
+    """Description of the assumed limits; empty if all are given."""
 
 
 def assumed_limits(
@@ -105,14 +105,14 @@ def assumed_limits(
 ) -> AssumedLimits:
     """Complete the limits of joints with assumptions.
 
-    A joint without a limit of acceleration stops from its largest velocity v within T: its acceleration is 2 v / T and
-    its jerk 4 v / T^2. One with an acceleration a, but without jerk, has the jerk 2 a / T.
+    A joint without a limit of acceleration is assumed to stop from its largest velocity v within T: with acceleration
+    2 v / T and jerk 4 v / T^2. A joint with a limit a of acceleration, but none of jerk, has the jerk 2 a / T.
 
     Args:
-        limits: as they were given; missing or infinite ones are assumed.
+        limits: as given; values for missing or infinite ones are assumed.
         stop_time: T, s.
-        assumed_velocity: rad/s, of joints whose velocity is not limited; 0: none is assumed.
-        exceeded: whether plans may exceed limits that were given, and their brakes with them.
+        assumed_velocity: limit of velocity for joints without one, rad/s; 0: none is assumed.
+        exceeded: whether plans, and their brakes, may exceed limits that are given.
 
     """
     names, made, told = limits.joint_names, [], []

@@ -1,6 +1,7 @@
 """Limits from MoveIt's joint_limits.yaml, as a file or as the parameters of a node. Knows no ROS.
 
-`has_X_limits: false` means that this source has none: the next one counts. A value without `has_X_limits` counts.
+`has_X_limits: false` means that this source has no such limit, so that the next source counts. A value without
+`has_X_limits` counts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ OF_NODE = "node:"
 PLANNING = "robot_description_planning"
 """Prefix of the parameters in a node, and the key above them in some files."""
 MOVE_GROUP = "move_group"
-"""Name of the node to which the parameters of a file are taken to belong."""
+"""Name of the node whose parameters are read from a file."""
 _JOINTS = "joint_limits"
 _SCALED = {
     "velocity": "default_velocity_scaling_factor",
@@ -29,7 +30,7 @@ _KEYS = {
     "position": {"min_position": "position_min", "max_position": "position_max"},
     **{kind: {f"max_{kind}": kind} for kind in ("velocity", "acceleration", "deceleration", "jerk")},
 }
-"""Fields of each limited quantity in the file, and the names of the limits."""
+"""Fields of the file for each limited quantity, and the names of the limits."""
 
 Tree = Mapping[str, object]
 
@@ -38,7 +39,7 @@ def load_moveit(path: str, joint_names: Sequence[str], *, scaled: bool) -> Found
     """Read a file. Raises LimitsError."""
     import yaml
 
-    # launch files of MoveIt do the same
+    # Launch files of MoveIt do the same.
     angles = {"!degrees": lambda text: math.radians(float(text)), "!radians": float}
     try:
         content = load_once(Path(os.path.expanduser(path)).read_text(encoding="utf-8"), angles)
@@ -59,9 +60,9 @@ def read_moveit(planning: object, joint_names: Sequence[str], source: str, *, sc
 
     Args:
         planning: the map with `joint_limits` and the scaling factors.
-        joint_names: the joints; others are not looked at.
+        joint_names: the joints; others are ignored.
         source: for errors.
-        scaled: whether velocities and accelerations are to be scaled by the factors that are given.
+        scaled: whether to multiply velocities and accelerations by the scaling factors.
 
     Raises:
         LimitsError: with the source, the joint and the field, what was expected and what was found.
@@ -89,7 +90,7 @@ def read_moveit(planning: object, joint_names: Sequence[str], source: str, *, sc
 
 
 def tree_of(parameters: Mapping[str, object]) -> dict[str, object]:
-    """The map with `joint_limits` from a node's parameters by name; joints may have dots in their names."""
+    """Return the map with `joint_limits` from a node's parameters by name; joints may have dots in their names."""
     tree: dict[str, object] = {}
     for name, value in parameters.items():
         within = name.removeprefix(f"{PLANNING}.")
@@ -102,9 +103,9 @@ def tree_of(parameters: Mapping[str, object]) -> dict[str, object]:
 
 
 def _planning(content: object, source: str) -> object:
-    """The map with `joint_limits`: of a file that has it at its top, or of a parameter file of move_group.
+    """Return the map with `joint_limits` of a file, which has it at its top or is a parameter file of move_group.
 
-    Several nodes of a parameter file may have parts of it, but no two values of the same limit.
+    Several nodes of a parameter file may have parts of the map, but not two values of the same limit.
     """
     nodes = nodes_with(content, MOVE_GROUP, lambda name: name.removeprefix(f"{PLANNING}.").startswith(f"{_JOINTS}."))
     if not nodes:
@@ -118,7 +119,7 @@ def _planning(content: object, source: str) -> object:
 
 
 def _of_joint(fields: Tree, place: str) -> dict[str, float]:
-    """The limits of one joint by quantity."""
+    """Return the limits of one joint by quantity."""
     found: dict[str, float] = {}
     for kind, keys in _KEYS.items():
         has = fields.get(f"has_{kind}_limits")
@@ -132,7 +133,7 @@ def _of_joint(fields: Tree, place: str) -> dict[str, float]:
             raise LimitsError(f"{place}: {wanted}: expected a number, because has_{kind}_limits is true, got none")
         for key, value in given.items():
             if kind == "deceleration":
-                value = abs(value)  # this field is negative for Pilz's planner and positive for ros2_control
+                value = abs(value)  # This field is negative for Pilz's planner and positive for ros2_control.
             if kind != "position" and not value > 0:
                 raise LimitsError(f"{place}: {key}: expected more than 0, got {value:g}")
             found[keys[key]] = value

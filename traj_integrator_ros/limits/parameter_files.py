@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 SECTION = "ros__parameters"
 _EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")
-"""Numbers such as 1e3, which YAML 1.1 reads as texts and rcl as numbers."""
+"""Numbers such as 1e3, which are strings in YAML 1.1 and numbers for rcl."""
 _ANY = re.compile(r"\*\*?$")
 """The end of a pattern that matches a node's own name."""
 _TOKENS = {"**": r"(/\w+)*", "*": r"/\w+"}
@@ -15,16 +15,16 @@ _TOKENS = {"**": r"(/\w+)*", "*": r"/\w+"}
 
 
 def nodes_with(content: object, name: str, has: Callable[[str], bool]) -> dict[str, dict[str, object]]:
-    """The parameters by their dotted names of the nodes of a file that have one, by the nodes' full names.
+    """Return the parameters, by dotted names, of nodes in a file that have a wanted one, by the nodes' full names.
 
-    Sections that fit a node are merged, later ones over earlier ones. Nodes of this name come before a node of this
-    name that only patterns such as /** fit, and this before nodes of other names: only the first of these that are
-    there are returned.
+    Sections for the same node are merged; later ones override earlier ones. Nodes of the given name go before a node of
+    that name to which only patterns such as /** apply, and this one before nodes of other names: only the first of
+    these groups that exists is returned.
 
     Args:
         content: of the file.
         name: of the node, without its namespace.
-        has: whether a parameter of this dotted name is one of those that are wanted.
+        has: returns whether a parameter of a dotted name is wanted.
 
     Raises:
         ValueError: a parameter is given twice in one section.
@@ -42,12 +42,12 @@ def nodes_with(content: object, name: str, has: Callable[[str], bool]) -> dict[s
 
 
 def sections(content: object) -> list[dict[str, object]]:
-    """The parameters of each section of a file by their dotted names. Raises ValueError as `nodes_with`."""
+    """Return the parameters of each section of a file by dotted names. Raises ValueError as `nodes_with` does."""
     return [parameters for _, parameters in _sections(content)]
 
 
 def dotted(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """The parameters of a section by their dotted names. Raises ValueError if one is given twice."""
+    """Return the parameters of a section by dotted names. Raises ValueError if one is given twice."""
     flat: dict[str, object] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
@@ -58,15 +58,15 @@ def dotted(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def load_once(text: str, constructors: Mapping[str, Callable[[str], object]] | None = None) -> object:
-    """The content of a YAML file in which no value is given twice; maps that are given twice are merged, as ROS does.
+    """Return the content of a YAML file. No value may be given twice; maps that are given twice are merged as in ROS.
 
     Args:
         text: of the file.
-        constructors: by tag, what makes the value of a text.
+        constructors: functions by tag that convert a text to a value.
 
     Raises:
         yaml.YAMLError: the text is no YAML.
-        ValueError: another value is given twice.
+        ValueError: a value is given twice.
 
     """
     import yaml
@@ -91,7 +91,7 @@ def load_once(text: str, constructors: Mapping[str, Callable[[str], object]] | N
 
 
 def _sections(content: object, name: str = "") -> Iterator[tuple[str, dict[str, object]]]:
-    """The full name of each section's node, or a pattern for it, and the section's parameters."""
+    """Yield the full name of each section's node, or a pattern for it, and the section's parameters."""
     if not isinstance(content, Mapping):
         return
     for key, inner in content.items():

@@ -15,15 +15,15 @@ MOVING = ("revolute", "continuous", "prismatic")
 """Types of joints that have limits."""
 _XACRO = "xacro:"
 _DIRECTIVES = {f"{_XACRO}{name}" for name in ("include", "macro", "if", "unless", "insert_block", "call", "element")}
-"""Elements that xacro leaves in no expanded file, unlike calls of unknown macros and properties."""
+"""Elements that no file contains once xacro has expanded it, unlike calls of unknown macros and properties."""
 
 
 def read_urdf(text: str, joint_names: Sequence[str], source: str) -> FoundLimits:
     """Read the limits of some joints.
 
     A position limit is the tighter one of `limit` and `safety_controller`; a continuous joint has none. Acceleration,
-    deceleration and jerk are read whatever version the URDF says it has. A velocity of 0 or less, and 0 for one of
-    these, is a placeholder for an unknown limit and is ignored. Joints that mimic another one have no limits.
+    deceleration and jerk are read in URDFs of any version. A velocity of 0 or less, and 0 for one of these, stands for
+    an unknown limit and is ignored. Joints that mimic another one have no limits.
 
     Raises:
         LimitsError: with the source, what was expected and what was found.
@@ -45,12 +45,12 @@ def load_urdf(path: str, joint_names: Sequence[str]) -> FoundLimits:
 
 
 def load_joint_types(path: str) -> dict[str, str]:
-    """The type of each joint in a file by name: revolute, prismatic and so on. Raises LimitsError."""
+    """Return the type of each joint in a file, such as revolute or prismatic, by name. Raises LimitsError."""
     return read_joint_types(_text_of(path), path)
 
 
 def read_joint_types(text: str, source: str) -> dict[str, str]:
-    """Joint types of a URDF's text. Raises LimitsError."""
+    """Return the type of each joint in a URDF's text by name. Raises LimitsError."""
     return {name: joint.get("type", "") for name, joint in _joints_of(_robot(text, source), source).items()}
 
 
@@ -62,7 +62,7 @@ def _text_of(path: str) -> str:
         raise LimitsError(told) from None
     try:
         return content.decode("utf-8")
-    except UnicodeDecodeError:  # whatever encoding the file declares, the parts that are read here are ASCII
+    except UnicodeDecodeError:  # Whatever encoding the file declares, the parts that are read here are ASCII.
         return content.decode("latin-1")
 
 
@@ -79,7 +79,7 @@ def _robot(text: str, source: str) -> Element:
 
 
 def _joints_of(robot: Element, source: str) -> dict[str, Element]:
-    """Joints by name, not those in transmission and ros2_control. Raises LimitsError for a joint twice."""
+    """Return joints by name, without those in transmission and ros2_control. Raises LimitsError for a joint twice."""
     joints: dict[str, Element] = {}
     for joint in robot.findall("joint"):
         if joints.setdefault(name := joint.get("name", ""), joint) is not joint:
@@ -88,7 +88,7 @@ def _joints_of(robot: Element, source: str) -> dict[str, Element]:
 
 
 def _is_xacro(root: Element, joints: list[Element]) -> bool:
-    """Return whether xacro has yet to make joints or their limits; unexpanded calls elsewhere do not count."""
+    """Return whether a file needs xacro to make joints or their limits; unexpanded calls elsewhere do not count."""
     tags = {element.tag for element in root.iter()}
     if not tags.isdisjoint(_DIRECTIVES) or (not joints and any(tag.startswith(_XACRO) for tag in tags)):
         return True
@@ -106,7 +106,7 @@ def _is_limited(joint: Element | None) -> bool:
 
 
 def _of_joint(joint: Element, source: str) -> dict[str, float]:
-    """The limits of one joint by quantity."""
+    """Return the limits of one joint by quantity."""
     for element in ("limit", "safety_controller"):
         if (count := len(joint.findall(element))) > 1:
             raise LimitsError(f"{source}: joint {joint.get('name')}: expected one element {element}, got {count}")
@@ -131,7 +131,7 @@ def _of_joint(joint: Element, source: str) -> dict[str, float]:
 
 
 def _range(joint: Element, element: str, lower: str, upper: str, source: str) -> tuple[float, float]:
-    """Lowest and highest value, infinite if the URDF gives neither; if one is missing, URDF defines it as 0."""
+    """Return lowest and highest value, infinite if both are missing; if one is, URDF defines it as 0."""
     low, high = _number(joint, element, lower, source), _number(joint, element, upper, source)
     if low is None and high is None:
         return -inf, inf

@@ -1,8 +1,8 @@
 """The XML of a URDF as ROS reads it. Knows no ROS.
 
-urdfdom reads with tinyxml2, which knows no namespaces and no encodings, and does not mind a bare `&`, `--` in a
-comment, a blank line before the declaration, or what follows a NUL or the end of the robot. Parsers that check all of
-XML refuse such files, of which there are many.
+urdfdom reads with tinyxml2, which knows no namespaces and no encodings. It accepts a bare `&`, `--` in a comment, a
+blank line before the declaration, and anything after a NUL or the end of the robot. Complete parsers of XML refuse such
+files, of which there are many.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _NAME = r"[^\W\d][\w:.\-]*"
 _ATTRIBUTE = rf"""({_NAME})\s*=\s*("[^"]*"|'[^']*')"""
 _ATTRIBUTES = re.compile(rf"\s*{_ATTRIBUTE}")
 _SKIPPED = re.compile(r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|<!(?!--|\[CDATA\[)[^>]*>", re.DOTALL)
-"""Comments, declarations and literal text, which hold no elements."""
+"""Comments, declarations and literal text, which contain no elements."""
 _TAG = re.compile(rf"""<(/?)\s*({_NAME})((?:\s*{_ATTRIBUTE.replace("(", "(?:")})*)\s*(/?)\s*>""")
 
 
 def element_in(text: str) -> Element:
-    """The first element of a text with its children; names keep their prefixes.
+    """Return the first element of a text with its children; names keep their prefixes.
 
-    Raises ValueError with what is wrong and its line.
+    Raises ValueError with the error and its line.
     """
     text = text.partition("\0")[0]
     place, parents = text.find("<"), []

@@ -1,4 +1,4 @@
-"""The limits that are in force: of the parameters, then of MoveIt's file, then of the URDF. Knows no ROS."""
+"""The limits in force: those of the parameters, then of MoveIt's file, then of the URDF. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from ..limits.moveit import OF_NODE, load_moveit, read_moveit, tree_of
 from ..limits.urdf import load_urdf, read_urdf
 from .parameters import InvalidParameters, NodeParameters, check_limits
 
-FROM_TOPIC, FROM_NOWHERE = "topic", "none"
-"""Values of the parameter limits.urdf (the second one of limits.moveit, too); any other value is a path."""
+FROM_TOPIC = "topic"
+"""Value of the parameter limits.urdf for a URDF on the topic robot_description; other values are paths."""
+FROM_NOWHERE = "none"
+"""Value of the parameters limits.urdf and limits.moveit for no such source."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RobotLimits:
-    """The parameters as they were given, and the other sources of limits that they leave open.
+    """The parameters as given, and the other sources of limits.
 
-    A parameter counts for all joints. Where there is none, each joint has the limit of MoveIt's file, or else of the
-    URDF. A limit of acceleration holds for either sign, unless the same source, or one before it, has one of
-    deceleration.
+    A parameter counts for all joints. For a quantity without a parameter, each joint has the limit of MoveIt's file, or
+    else of the URDF. A limit of acceleration holds for either sign, unless the same source, or one before it, has a
+    limit of deceleration.
 
-    Raises LimitsError where a limit of one source contradicts another source's.
+    Raises LimitsError if a limit of one source contradicts that of another.
     """
 
     given: NodeParameters
@@ -38,10 +40,10 @@ class RobotLimits:
 
         Args:
             given: the parameters.
-            ask: returns the parameters of a node by its name; None: no node is asked.
+            ask: returns the parameters of a node by its name; None if no node can be asked.
 
         Raises:
-            LimitsError: one of them is wrong.
+            LimitsError: a source is wrong.
 
         """
         names = given.joint_names
@@ -55,7 +57,7 @@ class RobotLimits:
         return RobotLimits(given, urdf, moveit)
 
     def described(self, text: str, source: str) -> RobotLimits:
-        """Return the same limits, with a URDF received on a topic. Raises LimitsError."""
+        """Return the same limits with a URDF that was received on a topic. Raises LimitsError."""
         return dataclasses.replace(self, urdf=read_urdf(text, self.given.joint_names, source))
 
     def __post_init__(self) -> None:
@@ -67,7 +69,7 @@ class RobotLimits:
 
     @cached_property
     def parameters(self) -> NodeParameters:
-        """The parameters, completed by the limits that were found elsewhere."""
+        """The parameters, completed by the limits of the other sources."""
         if not self._sources:
             return self.given
         taken = {name: values for name in QUANTITIES if (values := self._found(name)[0]) is not None}
@@ -76,7 +78,7 @@ class RobotLimits:
         return dataclasses.replace(filled, limits_continuous=self._continuous(filled))
 
     def _found(self, name: str) -> tuple[np.ndarray | None, tuple[str, ...]]:
-        """Limits of other sources for a quantity that the parameters leave open, `[dof]`, and these sources."""
+        """Return limits of other sources for a quantity without a parameter, `[dof]`, and these sources."""
         if getattr(self.given, f"limits_{name}") is not None:
             return None, ()
         dof = len(self.given.joint_names)
@@ -94,7 +96,7 @@ class RobotLimits:
         return (values if origins else None), tuple(origins)
 
     def _continuous(self, filled: NodeParameters) -> tuple[str, ...]:
-        """Joints that turn without end: the given ones, and continuous joints of the URDF without a position limit."""
+        """Return the continuous joints: the given ones, and those of the URDF without a position limit."""
         bounded = np.zeros(len(filled.joint_names), bool)
         for bound in (filled.limits_position_min, filled.limits_position_max):
             bounded |= False if bound is None else np.isfinite(bound)
@@ -113,7 +115,7 @@ class RobotLimits:
 
     @cached_property
     def origins(self) -> str:
-        """Source of each quantity's limit, in one line."""
+        """Name the source of each quantity's limit, in one line."""
         origins = {name: self._origin(name) for name in QUANTITIES}
         if origins["position_min"] == origins["position_max"]:
             origins = {"position": origins["position_min"], **origins}

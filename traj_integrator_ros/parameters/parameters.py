@@ -1,4 +1,4 @@
-"""The checked configuration from the values of the node's parameters. Knows no ROS."""
+"""Checks the values of the node's parameters, and makes the configuration of them. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXPECTED = {
     ParameterKind.STRING_ARRAY: (str, "a list of texts"),
     ParameterKind.DOUBLE_ARRAY: (Real, "a list of numbers"),
 }
-"""Types of values, or of those in a list, and what they are called."""
+"""Types of values, or of values in a list, and their names for errors."""
 _CHUNKS = "the node follows each chunk by the smoothest motion near it; publish.bandwidth: how fast differences go"
 GONE = {
     "publish.fade_time": "now publish.bandwidth",
@@ -54,12 +54,12 @@ GONE = {
     "calls.depth": "it is 1000",
     "service_introspection": "services have no events any more",
 }
-"""Parameters of former versions, and what does their work now."""
+"""Parameters of former versions, and what replaces them."""
 _LISTS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
 
 
 class InvalidParameters(ValueError):
-    """Parameter values that are wrong, or contradict each other; the message names them."""
+    """Parameter values are wrong, or contradict each other; the message names them."""
 
 
 @dataclass(frozen=True)
@@ -67,24 +67,24 @@ class NodeParameters(ParameterTable):
     """All parameters, checked."""
 
     constraints_trajectory: np.ndarray
-    """Largest error on the way, rad or m, `[dof]`; 0: any."""
+    """Largest error during an action goal, rad or m, `[dof]`; 0 allows any."""
     constraints_goal: np.ndarray
-    """Largest error at the goal, in the same form."""
+    """Largest error at the end of an action goal, rad or m, `[dof]`; 0 allows any."""
 
     @property
     def joint_limits(self) -> JointLimits:
-        """The limits of the joints; a limit that is off is None."""
+        """The limits of the joints; None where there is no limit."""
         limits = {name: getattr(self, f"limits_{name}") for name in QUANTITIES}
         return JointLimits(**limits, joint_names=self.joint_names)
 
     @cached_property
     def continuous(self) -> np.ndarray:
-        """Flags of joints that turn without end, bool `[dof]`."""
+        """Which joints are continuous, bool `[dof]`."""
         return np.array([name in self.limits_continuous for name in self.joint_names])
 
     @staticmethod
     def of(joint_names: Sequence[str], **values: ParameterValue) -> NodeParameters:
-        """The defaults with other values of some parameters, `__` for dots. Raises InvalidParameters."""
+        """Return the defaults with other values of some parameters (`__` for dots). Raises InvalidParameters."""
         given = {name.replace("__", "."): value for name, value in values.items()}
         own = {spec.name for kind in ("trajectory", "goal") for spec in of_joints(kind, list(joint_names))}
         if unknown := given.keys() - default_values().keys() - own:
@@ -95,7 +95,7 @@ class NodeParameters(ParameterTable):
 
     @staticmethod
     def from_values(values: Mapping[str, ParameterValue]) -> NodeParameters:
-        """Check a value for every parameter of the table, individually and together; joints may have their own.
+        """Check values for all parameters of the table, individually and together; joints may have their own.
 
         Raises:
             InvalidParameters: with the parameter, what was expected and what was given.
@@ -127,7 +127,7 @@ def default_values() -> dict[str, ParameterValue]:
 
 
 def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
-    """Check one value against its line of the table.
+    """Check one value against its row of the table.
 
     Raises:
         InvalidParameters: with the parameter, what was expected and what was given.
@@ -139,7 +139,7 @@ def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
         raise InvalidParameters(f"{spec.name}: expected {expected}, got {value!r}")
     if spec.range is not None:
         low, high = spec.range
-        if not low <= value <= high:  # NaN counts as outside
+        if not low <= value <= high:  # NaN counts as outside.
             raise InvalidParameters(f"{spec.name}: expected {low:g} to {high:g}{f' {spec.unit}'.rstrip()}, got {value}")
     if spec.choices and value not in spec.choices:
         raise InvalidParameters(f"{spec.name}: expected one of {', '.join(spec.choices)}, got {value!r}")
@@ -164,7 +164,7 @@ def check_joint_names(names: Sequence[str]) -> None:
 
 
 def _is(value: object, kind: type) -> bool:
-    """Whether a value is of a type; true and false, which are numbers in Python, are of none but their own."""
+    """Return whether a value is of a type; truth values, which are numbers in Python, are not numbers here."""
     return isinstance(value, kind) and isinstance(value, bool) is (kind is bool)
 
 

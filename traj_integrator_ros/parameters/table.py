@@ -17,7 +17,7 @@ ParameterValue = bool | int | float | str | list[str] | list[float]
 
 
 class ParameterKind(Enum):
-    """Type of a parameter; the values are the names that ROS gives them."""
+    """Types of parameters; the values are their names in ROS."""
 
     BOOL = "bool"
     INTEGER = "integer"
@@ -28,13 +28,13 @@ class ParameterKind(Enum):
 
 
 class Changeable(Enum):
-    """Time at which a parameter can be set."""
+    """When a parameter can be set."""
 
     RUN_TIME = "anytime"
     UNCONFIGURED = "before configure"
-    """Refused while the node is configured, because configure builds what depends on it."""
+    """Changes are refused while the node is configured, because configure builds what depends on the parameter."""
     START_UP = "at start-up"
-    """Read-only: set by a parameter file or the command line only."""
+    """Read-only: only a parameter file or the command line can set it."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class ParameterSpec:
     pattern: str = ""
     """Regular expression for strings that are neither free nor one of `choices`."""
     form: str = ""
-    """The pattern in words."""
+    """Description of the pattern."""
     changeable: Changeable = Changeable.RUN_TIME
     convert: Callable[[Any], object] = lambda value: value
-    """Converts a checked value to what the node uses; limits become float64 `[dof]`, or None."""
+    """Converts a checked value to the node's form: limits become float64 `[dof]`, or None."""
 
     @property
     def constraints(self) -> str:
-        """Constraints that the range cannot express, in words."""
+        """Describe the constraints that the range cannot express."""
         parts = [f"one of {', '.join(self.choices)}"] if self.choices else []
         parts += [f"unit {self.unit}"] if self.unit else []
         return "; ".join([*parts, f"can be set {self.changeable.value}"])
@@ -68,17 +68,20 @@ class ParameterSpec:
 START_FROM_PREVIOUS = "previous"
 END_STOP = "stop"
 END_GOAL = "goal"
-ACTION_REJECT, ACTION_RETIME, ACTION_WARN = "reject", "retime", "warn"
-ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
+ACTION_REJECT = "reject"
+ACTION_RETIME = "retime"
+ACTION_WARN = "warn"
+ON_REJECT_CONTINUE = "continue"
+ON_REJECT_BRAKE = "brake"
 _MAXIMUM = 1e9
 _GROUPS = tuple("bspline limits publish position_trajectory supervision constraints diagnostics".split())
-"""Groups: names of their parameters begin with the group's name and a dot, fields with an underscore instead."""
+"""Groups: a parameter's name begins with the group and a dot, its field with the group and an underscore."""
 _KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
 _UNTIL_CONFIGURED = {"changeable": Changeable.UNCONFIGURED}
 
 
 def _value(default: ParameterValue, description: str, within: tuple = (), **more: object) -> Any:
-    """A row of the table; lists hold strings; a number lies `within` a lowest and a highest value, and has a unit."""
+    """Make a row of the table; lists hold strings; a number lies `within` two bounds and may have a unit."""
     kind = _KINDS.get(type(default), ParameterKind.STRING_ARRAY)
     if kind is ParameterKind.STRING_ARRAY:
         more = {"convert": tuple, **more}
@@ -88,14 +91,14 @@ def _value(default: ParameterValue, description: str, within: tuple = (), **more
 
 
 def _choice(default: Enum, description: str) -> Any:
-    """A row for a member of an enumeration, by its value or, where that is a number, its name."""
+    """Make a row for a member of an enumeration, by its value or, if that is a number, its name."""
     members = {one.value if isinstance(one.value, str) else one.name.lower(): one for one in type(default)}
     name = next(name for name, one in members.items() if one is default)
     return _value(name, description, choices=tuple(members), convert=members.__getitem__)
 
 
 def _limits(description: str, unit: str, *, otherwise: str = "limits.moveit or the URDF") -> Any:
-    """A row for a number of each joint; empty: `otherwise`."""
+    """Make a row with a number for each joint; `otherwise` is what counts if it is empty."""
     kind, description = ParameterKind.DOUBLE_ARRAY, f"{description}; empty: {otherwise}"
     return field(metadata={"spec": ParameterSpec("", kind, [], description, unit)})
 
@@ -307,7 +310,7 @@ _OF_JOINT = {
 
 
 def of_joints(kind: str, joint_names: Sequence[str]) -> list[ParameterSpec]:
-    """One parameter for each joint: `kind` is "trajectory" or "goal"."""
+    """Return a parameter for each joint; `kind` is "trajectory" or "goal"."""
     within = (0.0, _MAXIMUM)
     description = f"{_OF_JOINT[kind]}; 0: any"
     return [

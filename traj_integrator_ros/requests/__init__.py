@@ -1,5 +1,5 @@
 """Requests of messages: their fields checked, typed, and in the node's joint order; or the reason for a rejection.
 
-Requests for batches are answered here, too (`batches.py`), since the motion in execution has no part in them.
+Requests for batches are also computed here (`batches.py`), since they do not depend on the motion in execution.
 Knows neither ROS nor serialized messages.
 """

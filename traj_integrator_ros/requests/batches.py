@@ -1,4 +1,4 @@
-"""Batches of sequences: trajectories, gradients, costs. They are not commanded; knows no ROS."""
+"""Batches of sequences: trajectories, gradients and costs, none of which is commanded. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from .turning import turned_cost, unwrapped_request
 
 Result = TypeVar("Result")
 Beside = Callable[[int, Callable[[], Result]], Result]
-"""Does work on so many numbers, independent of what others change, and returns its result."""
+"""Does work on a number of values, which nobody changes meanwhile, and returns its result."""
 _TIMES_KEPT = 16
-"""By step length and horizon; a planner has one or two of them."""
+"""Number of time vectors that are kept, by step length and horizon: a planner uses one or two."""
 
 
 def at_once(size: int, work: Callable[[], Result]) -> Result:
-    """`Beside` that works in the caller's turn."""
+    """The `Beside` that works at once, in the caller's thread."""
     return work()
 
 
@@ -54,8 +54,8 @@ class Batches:
 
     Args:
         engine: for the node's device.
-        start: called with the time, ns; returns the start state of input without one, or raises Rejected.
-        beside: does what takes long with large batches.
+        start: returns the start state for input without one, given the time, ns; raises Rejected.
+        beside: runs what takes long with large batches.
 
     """
 
@@ -79,15 +79,15 @@ class Batches:
         self._uniform_times = lru_cache(_TIMES_KEPT)(_times)
 
     def warm_up(self) -> None:
-        """Make the first calls, of the configured map, in the sizes that the parameters name."""
+        """Make the first calls of the configured map, with the sizes of the parameter warmup."""
         self.engine.warm_up(self._rules.maps[0], self._rules.dof, self._parameters.warmup)
 
     def checked(self, fields: SequenceFields) -> ActionRequest:
-        """Check an action sequence. Raises Rejected as `check_sequence`."""
+        """Check an action sequence. Raises Rejected as `check_sequence` does."""
         return check_sequence(fields, self._rules)
 
     def started(self, request: ActionRequest, now_ns: Callable[[], int]) -> Ends:
-        """The start of a request: its own, or the robot's state. Raises Rejected like `start`."""
+        """Return the start of a request: its own, or the robot's state. Raises Rejected as `start` does."""
         return request.start if request.start.rows else request.start._replace(rows=self._start(now_ns()))
 
     def integrate(self, request: ActionRequest, start: Ends, wanted: int = 0) -> IntegratedBatch:
@@ -95,8 +95,8 @@ class Batches:
 
         Args:
             request: the checked sequence.
-            start: of the request, as from `started`.
-            wanted: which outputs are wanted, as in `IntegratedBatch.fields`; 0 for all.
+            start: of the request, from `started`.
+            wanted: the wanted outputs, in the form of `IntegratedBatch.fields`; 0 for all.
 
         Raises:
             Rejected: invalid_fields, non_finite_result or out_of_device_memory.
@@ -118,14 +118,14 @@ class Batches:
         return IntegratedBatch(request, trajectories, times(request.control_map, dt, request.horizon), wanted)
 
     def violation(self, batch: IntegratedBatch) -> str:
-        """The place where a row of a trajectory exceeds limits most, in words; empty if none does."""
+        """Describe the row of a trajectory that exceeds limits most; empty if none does."""
         look = partial(find_violation, batch.trajectories, self._limits, batch.request.control_map.start_row)
         return self._beside(_size(batch.request), look)
 
     def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:
         """Check a request for a vector-Jacobian product and compute it.
 
-        The maps are linear, so the start state is needed for the gradient of dt only, and not at all without data.
+        The maps are linear, so only the gradient of dt requires a start state, and nothing does without data.
 
         Args:
             fields: the integrated trajectories.
@@ -150,11 +150,11 @@ class Batches:
         )
 
     def evaluate(self, fields: SequenceFields, asked: EvaluationFields, update: Callable[[], int]) -> EvaluatedBatch:
-        """Check a request for the cost of a sequence and answer it.
+        """Check a request for the cost of a sequence and compute the answer.
 
         Args:
             fields: the sequence.
-            asked: the cost, and which results are wanted.
+            asked: the cost, and the wanted results.
             update: brings the joint states up to date and returns the time, ns; called if a start state is needed.
 
         Raises:
@@ -186,7 +186,7 @@ class Batches:
     ) -> EvaluatedBatch:
         turning = self._parameters.continuous
         request = unwrapped_request(request, start, turning)
-        integrated = lru_cache(1)(lambda: self._integrated(request, start))  # at most once, whatever is asked for
+        integrated = lru_cache(1)(lambda: self._integrated(request, start))  # At most once, whatever is asked for.
         cost = turned_cost(cost, lambda: integrated()[0], turning)
         costs, gradient = _computed(self.engine.evaluate, request.call(start, self._parameters.dt), cost, wanted)
         values = _narrowed(costs)
@@ -212,7 +212,7 @@ def _times(control_map: ControlMap, dt: float | np.ndarray, horizon: int) -> np.
 
 
 def _arranged(request: ActionRequest, gradient: Gradient) -> BatchGradient:
-    """Gradients as float32, columns in the request's order. Raises Rejected: non_finite_result."""
+    """Return gradients as float32, with the request's columns. Raises Rejected: non_finite_result."""
     parts = {"action": gradient.action, "dt": gradient.dt}
     for end, rows in (("start", gradient.start), ("goal", gradient.goal)):
         parts |= {f"{end}_{part}": values for part, values in zip(OUTPUTS, rows or (), strict=False)}
@@ -225,14 +225,14 @@ def _arranged(request: ActionRequest, gradient: Gradient) -> BatchGradient:
 
 
 def _excess(request: ActionRequest, violations: tuple[np.ndarray | None, ...]) -> tuple[np.ndarray | None, ...]:
-    """Violations as float32, columns in the request's order. Raises Rejected: non_finite_result."""
+    """Return violations as float32, with the request's columns. Raises Rejected: non_finite_result."""
     arranged = []
     for name, values in zip(OUTPUTS, violations, strict=True):
         if values is None:
             arranged.append(None)
             continue
         narrowed = _narrowed(values)
-        if not all_finite(narrowed):  # -inf where there is no limit
+        if not all_finite(narrowed):  # It is -inf where there is no limit.
             checked = np.where(np.isneginf(values), 0, narrowed)
             require_finite(f"violation_{name}", checked, RejectionReason.NON_FINITE_RESULT)
         arranged.append(request.columns.out_of_node(narrowed))
@@ -249,7 +249,7 @@ def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:
 
 
 def _computed(compute: Callable[..., Result], *arguments: object, **options: object) -> Result:
-    """The engine's result. Raises Rejected: out_of_device_memory."""
+    """Return the engine's result. Raises Rejected: out_of_device_memory."""
     try:
         return compute(*arguments, **options)
     except OutOfDeviceMemory as error:

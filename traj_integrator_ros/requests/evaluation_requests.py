@@ -31,7 +31,7 @@ class EvaluationFields(NamedTuple):
     """The fields of an Evaluate request other than the sequence."""
 
     cost: QuadraticCost
-    """The cost, its arrays flat views of the message."""
+    """The cost; its arrays are flat views of the message."""
     wanted: Wanted
     rows: np.ndarray
     fields: int
@@ -40,7 +40,7 @@ class EvaluationFields(NamedTuple):
 
 
 class BatchGradient(NamedTuple):
-    """Gradients in the order of the request's columns; float32 arrays."""
+    """Gradients with the request's columns, float32."""
 
     action: np.ndarray = NO_GRADIENT
     start_position: np.ndarray = NO_GRADIENT
@@ -53,13 +53,14 @@ class BatchGradient(NamedTuple):
 
 
 class EvaluatedBatch(NamedTuple):
-    """Costs of sequences, gradients of their sum (columns in the request's order), and the requested trajectories."""
+    """Costs of sequences, gradients of their sum with the request's columns, and the requested trajectories."""
 
     cost: np.ndarray
     gradient: BatchGradient
     trajectories: IntegratedBatch | None
     violations: tuple[np.ndarray | None, ...] = ()
-    """Violations of position to jerk, `[batch, output horizon, dof]` in the request's order, float32; None: not wanted.
+    """Violations of position, velocity, acceleration and jerk, float32 `[batch, output horizon, dof]` with the
+    request's columns; None if not wanted.
     """
 
 
@@ -81,9 +82,9 @@ def check_rows_wanted(rows: np.ndarray, request: ActionRequest, limits: Quadrati
     """Return the indices of the trajectories to return, int64.
 
     Args:
-        rows: as in the message.
+        rows: the field of the message.
         request: the checked sequences.
-        limits: those whose violations the answer has, too.
+        limits: terms whose violations the answer contains, too; None: no violations.
 
     Raises:
         Rejected: row_out_of_range, or size_out_of_range.
@@ -102,7 +103,7 @@ def check_rows_wanted(rows: np.ndarray, request: ActionRequest, limits: Quadrati
             f"trajectory_rows: expected 0 to {batch - 1} (batch {batch}), got {rows[at]} at [{at}]",
         )
     violations = 0 if limits is None else sum(term.lower is not None for term in limits.outputs)
-    # Size of gradients, four outputs and times, and violations, all float32.
+    # The size of gradients, of four outputs and times, and of violations, all float32.
     points = batch * request.horizon + (4 * rows.size + violations * batch) * request.output_horizon
     size = 4 * (points * (dof + 1) + 6 * batch * dof)
     if (rows.size or violations) and size > LARGEST_RESULT_BYTES:
@@ -118,15 +119,15 @@ def check_rows_wanted(rows: np.ndarray, request: ActionRequest, limits: Quadrati
 def check_cost(
     asked: EvaluationFields, request: ActionRequest, limits: JointLimits
 ) -> tuple[QuadraticCost, QuadraticCost | None]:
-    """Check the cost of a request, and which violations it asks for, and arrange both in the node's joint order.
+    """Check the cost of a request, and the violations that it asks for; arrange both in the node's joint order.
 
     Args:
         asked: the cost, and whether violations of limits are wanted.
         request: the checked sequences.
-        limits: the node's, for terms that need limits and have none.
+        limits: the node's, for terms that require limits and give none.
 
     Returns:
-        The cost, and terms of lower and upper alone whose violations are wanted; None if none are.
+        The cost; and a cost with the limits alone whose violations are wanted, None if none are.
 
     Raises:
         Rejected: size_mismatch, not_finite, invalid_cost or invalid_fields, naming the field.
@@ -159,7 +160,7 @@ def check_cost(
 
 
 def rows_of_request(request: ActionRequest, rows: np.ndarray) -> ActionRequest:
-    """Return the request for only some of its trajectories."""
+    """Return the request reduced to some of its trajectories."""
     return request._replace(
         batch=rows.size,
         actions=request.actions[rows],
@@ -229,7 +230,7 @@ def _check_array(output: str, field: str, values: np.ndarray, request: ActionReq
 
 
 def _shapes(field: str, request: ActionRequest) -> list[tuple[tuple[int, ...], str]]:
-    """The shapes that an array in a field of a term may have, in words, too."""
+    """Return the shapes that an array in a field of a term may have, each with its description."""
     batch, horizon, dof = request.batch, request.output_horizon, len(request.columns.names)
     shapes = [((dof,), "dof")]
     if field in _ROWS:

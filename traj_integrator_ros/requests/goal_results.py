@@ -1,4 +1,4 @@
-"""Action goals as they are sent, and what their sender is told: feedback and a result. Knows no ROS."""
+"""The fields of action goals, their feedback and their results. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ class Feedback(NamedTuple):
     """The feedback that the sender of a goal gets on the way, in the node's joint order."""
 
     stamp_ns: int
-    """Time at which the newest part of `actual` was measured."""
+    """When the newest part of `actual` was measured, ns."""
     into_s: float
-    """Time in the trajectory then, which advances as it is executed."""
+    """Time in the trajectory at that moment, s, by the motion's clock."""
     left_s: float
-    """Time until its end, at its present pace: infinite while it waits."""
+    """Time until the end of the trajectory at its present speed, s; infinite while it waits."""
     desired: State
-    """Command of each joint at the time of its measurement."""
+    """Command of each joint at the time when it was measured."""
     actual: State
     error: State
-    """desired - actual."""
+    """`desired` less `actual`."""
 
 
 class GoalFields(NamedTuple):
-    """The fields of a goal that are used beside its trajectory."""
+    """The fields of a goal that are used, except its trajectory."""
 
     path_tolerance: Sequence[ToleranceFields]
     goal_tolerance: Sequence[ToleranceFields]
@@ -75,7 +75,7 @@ class GoalFields(NamedTuple):
 
 
 def refused(line: str) -> Result:
-    """The result of a goal that is not executed, from the reason and the message of the exception."""
+    """Return the result of a goal that is not executed, from the line with the reason."""
     reason, _, message = line.partition(": ")
     if reason in _JOINTS:
         code = ResultCode.INVALID_JOINTS

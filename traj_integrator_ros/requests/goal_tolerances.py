@@ -14,7 +14,7 @@ from .rejection import Rejected, RejectionReason
 
 
 class ToleranceFields(NamedTuple):
-    """The fields of a JointTolerance that are used: 0 means the parameter's tolerance, a negative number means none."""
+    """The fields of a JointTolerance that are used. 0 means the parameter's tolerance, and a negative number none."""
 
     name: str
     position: float
@@ -22,7 +22,7 @@ class ToleranceFields(NamedTuple):
 
 
 class Tolerance(NamedTuple):
-    """Largest distances between two states, float64 `[dof]`; infinite: any."""
+    """Largest distances between two states, float64 `[dof]`; infinite where any is allowed."""
 
     position: np.ndarray
     velocity: np.ndarray
@@ -47,19 +47,19 @@ class GoalTolerances(NamedTuple):
     path: Tolerance
     goal: Tolerance
     goal_time: float
-    """Longest time after the end of the trajectory, s; infinite: any."""
+    """Longest time after the end of the trajectory, s; infinite without a limit."""
 
 
 def goal_tolerances(
     path: Sequence[ToleranceFields], goal: Sequence[ToleranceFields], goal_time: float, parameters: NodeParameters
 ) -> GoalTolerances:
-    """The tolerances of a goal; where it gives none, those of the parameters.
+    """Return the tolerances of a goal, or those of the parameters where it gives none.
 
     Args:
         path: tolerances of some joints on the way.
         goal: tolerances of some joints at the end.
-        goal_time: s; 0 and negative as in `ToleranceFields`.
-        parameters: with the tolerances that a goal does not give.
+        goal_time: s; 0 and negative numbers as in `ToleranceFields`.
+        parameters: have the tolerances that a goal does not give.
 
     Raises:
         Rejected: unknown_joint, duplicate_joint or not_finite, naming the field.
@@ -91,7 +91,7 @@ def _resolved(
 
 
 def _or_default(field: str, given: np.ndarray | float, default: np.ndarray | float) -> np.ndarray:
-    """Given tolerances; 0 means the default one; negative tolerances, and defaults of 0, become infinite."""
+    """Replace tolerances of 0 by the default; negative tolerances, and defaults of 0, become infinite."""
     if np.isnan(given).any():
         raise Rejected(RejectionReason.NOT_FINITE, f"{field}: expected numbers, got NaN")
     found = np.where(np.equal(given, 0), default, given)

@@ -11,26 +11,27 @@ from ..execution.tolerances import whole_ns
 from .position_trajectory import PositionFields
 from .sequences import SequenceFields
 
-_NONE, _NO_INDEX = np.zeros(0, np.float32), np.zeros(0, np.uint32)
+_NONE = np.zeros(0, np.float32)
+_NO_INDEX = np.zeros(0, np.uint32)
 
 
 class Actions(NamedTuple):
     """One trajectory of an ActionSequence; joints in the order of the parameter joint_names."""
 
     stamp_ns: int
-    """Time at which the first step begins, ns of the caller's clock; 0: as soon as possible."""
+    """When the first step begins, ns of the caller's clock; 0: as soon as possible."""
     space: int
-    """A value of `ControlSpace`; 0: the parameter's."""
+    """A value of `ControlSpace`; 0: that of the parameter."""
     dt: float
-    """Length of each step, s; 0: the parameter's."""
+    """Duration of each step, s; 0: that of the parameter."""
     data: np.ndarray
-    """`[H, D]` in the unit of the control space; used as float32."""
+    """The actions, `[H, D]`, in the unit of the control space; converted to float32."""
     start: Sequence[np.ndarray] = ()
-    """Position, velocity and acceleration, `[D]` each, or fewer of them; empty: the robot's own."""
+    """Position, velocity and acceleration at the start, `[D]` each, or the first of them; empty: the robot's state."""
 
     @property
     def fields(self) -> SequenceFields:
-        """The fields in the form in which requests are checked."""
+        """Return the fields in the form in which requests are checked."""
         start = *(np.asarray(part, np.float32) for part in self.start), *[_NONE] * (3 - len(self.start))
         dt, data = np.full(int(self.dt != 0), self.dt, np.float32), np.asarray(self.data, np.float32)
         return SequenceFields((), int(self.space), 1, len(data), dt, *start, _NO_INDEX, data.ravel())
@@ -40,20 +41,20 @@ class Positions(NamedTuple):
     """Contents of a JointTrajectory on ~/position_trajectory; joints in the order of the parameter joint_names."""
 
     stamp_ns: int
-    """The time from which `times` count, ns of the caller's clock; 0: as soon as possible."""
+    """Time to which `times` are relative, ns of the caller's clock; 0: as soon as possible."""
     times: Sequence[float]
-    """s, `[N]`."""
+    """Time of each point, s, `[N]`."""
     positions: np.ndarray
-    """rad, `[N, D]`."""
+    """Positions, rad, `[N, D]`."""
     velocities: Sequence[np.ndarray] = ()
-    """rad/s, `[N, D]`; rows without values where a point has none; empty: no point has any."""
+    """Velocities, rad/s, `[N, D]`; a point without a velocity has an empty row. Empty if no point has one."""
     accelerations: Sequence[np.ndarray] = ()
-    """Accelerations in the same form, rad/s^2."""
+    """Accelerations, rad/s^2, in the same form."""
     end: str | None = None
-    """"goal": it ends at rest at its last position; "stream": more may follow; None: as the parameters say."""
+    """End of the plan: "goal" (at rest at its last position), "stream" (more may follow), or None (the parameter's)."""
 
     def fields(self, joint_names: Sequence[str]) -> PositionFields:
-        """The fields in the form in which plans are checked."""
+        """Return the fields in the form in which plans are checked."""
         time_ns = [whole_ns(time) for time in self.times]
         parts = self.positions, self.velocities, self.accelerations
         rows = ([np.asarray(row, np.float64) for row in part] for part in parts)

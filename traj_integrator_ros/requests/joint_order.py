@@ -1,4 +1,4 @@
-"""Columns of the node's joints in messages that have all, some, or more joints. Knows no ROS."""
+"""Maps columns of messages, which may have more, fewer or other joints, to the node's joints. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .rejection import Rejected, RejectionReason, require_finite, shown, shown_n
 
 @dataclass(frozen=True)
 class ColumnOrder:
-    """Map from the columns of a message to the node's joints, and back."""
+    """The map from the columns of a message to the node's joints, and back."""
 
     names: tuple[str, ...]
-    """Column order of the message."""
+    """Joints in the order of the message's columns."""
     to_node: np.ndarray | None
-    """Columns of the message in the node's order; None if both orders are the same."""
+    """Message columns in the node's order; None if both orders are the same."""
     from_node: np.ndarray | None
-    """Columns of the node in the message's order; None if both orders are the same."""
+    """Node columns in the message's order; None if both orders are the same."""
 
     def into_node(self, values: np.ndarray) -> np.ndarray:
-        """Reorder the last axis from the message's order into the node's; a reordered copy is contiguous."""
+        """Reorder the last axis from the message's order to the node's; a reordered copy is contiguous."""
         return values if self.to_node is None else np.take(values, self.to_node, axis=-1)
 
     def out_of_node(self, values: np.ndarray) -> np.ndarray:
-        """Reorder the last axis from the node's order into the message's; a reordered copy is contiguous."""
+        """Reorder the last axis from the node's order to the message's; a reordered copy is contiguous."""
         return values if self.from_node is None else np.take(values, self.from_node, axis=-1)
 
     def array(
@@ -38,10 +38,10 @@ class ColumnOrder:
         sizes: Mapping[str, int],
         reason: RejectionReason = RejectionReason.SIZE_MISMATCH,
     ) -> np.ndarray | None:
-        """A flat array of a message in the shape of `sizes`, with the node's columns; None for an empty one.
+        """Return a flat array of a message in the shape of `sizes`, with the node's columns; None if it is empty.
 
         Raises:
-            Rejected: for `reason`, with the names of the sizes, if its length is another one; not_finite.
+            Rejected: `reason`, with the names of the sizes, for a wrong length; not_finite.
 
         """
         if not flat.size:
@@ -70,7 +70,7 @@ def resolve_columns(names: Sequence[str], joint_names: tuple[str, ...], field: s
 
 @lru_cache(maxsize=32)
 def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> ColumnOrder:
-    """Cached; only complete orders are stored, which are short, because others raise an error."""
+    """Resolve and cache a column order; only complete orders are kept, since others raise an error."""
     if not names or names == joint_names:
         return ColumnOrder(joint_names, None, None)
     columns = resolve_subset(names, joint_names, field)
@@ -87,9 +87,9 @@ def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) 
 
 @lru_cache(maxsize=16)
 def named_joints(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns of those joints of the node that a message has, and their numbers; do not change the arrays.
+    """Return the columns of the node's joints in a message, and their indices; the arrays must not be changed.
 
-    Messages of a publisher name the same joints every time.
+    The result is cached, since a publisher names the same joints every time.
 
     Raises:
         Rejected: duplicate_joint.
@@ -116,9 +116,9 @@ def resolve_subset(names: Sequence[str], joint_names: tuple[str, ...], field: st
 def values_of_joints(
     field: str, values: np.ndarray, columns: np.ndarray, count: int, *, optional: bool, nan: bool = False
 ) -> np.ndarray:
-    """Values of the node's joints, from an array with a value for each of the `count` names of its message.
+    """Return the values of the node's joints from an array with a value for each of the message's `count` names.
 
-    With `optional`, an array without values stands for zeros; with `nan`, NaN is a value, too.
+    With `optional`, an empty array stands for zeros; with `nan`, NaN is allowed.
 
     Raises:
         Rejected: joint_count or not_finite.
@@ -132,7 +132,7 @@ def values_of_joints(
             f"{field}: expected {'0 or ' * optional}{count} values, one for each name, got {len(values)}",
         )
     values = values[columns]
-    if np.count_nonzero(np.isfinite(values)) < len(values):  # for a few values, this is three times as fast as .all()
+    if np.count_nonzero(np.isfinite(values)) < len(values):  # For a few values, this is three times as fast as .all().
         require_finite(field, np.where(np.isnan(values), 0.0, values) if nan else values)
     return values
 

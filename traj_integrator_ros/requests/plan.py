@@ -1,4 +1,4 @@
-"""One trajectory as its sender planned it. Knows no ROS."""
+"""A plan: one trajectory as its sender planned it. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -19,27 +19,26 @@ GOALS = "follow_joint_trajectory"
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """One planned trajectory, in the node's joint order; the arrays must not be changed. Equal to itself alone."""
+    """One planned trajectory, in the node's joint order; the arrays must not be changed. Equality is identity."""
 
     map: ControlMap
-    """The control map, whose kernel makes the rows of the actions."""
+    """The control map, whose kernel computes the rows of the actions."""
     steps: np.ndarray
-    """Length of each step, s, in whole nanoseconds, `[H]`; none for a position trajectory of one point at time 0."""
+    """Duration of each step, s, in whole nanoseconds, `[H]`; empty for a single point at time 0."""
     actions: np.ndarray
-    """float64 `[H, dof]`; NaN for joints that a position trajectory leaves out: they hold their position."""
+    """Actions, float64 `[H, dof]`; NaN for joints that a position trajectory leaves out, which hold their position."""
     start: State | None
-    """State at the origin; None: the robot's own state. NaN has the same meaning as in actions."""
+    """State at the origin, with NaN as in `actions`; None means the robot's own state."""
     origin_ns: int
-    """Time at which the first step begins, ns of the node's clock; 0: when the trajectory starts."""
+    """When the first step begins, ns of the node's clock; 0: when the trajectory starts."""
     spline: SplineForm | None = None
-    """Form of the spline if the actions are control points; steps are then segments."""
+    """Form of the spline if the actions are control points; then a step is a segment of the spline."""
     goal: State | None = None
     """End state of a spline."""
     left_out: np.ndarray | None = None
-    """Joints that a position trajectory does not name, bool `[dof]`; None: it names all."""
+    """Joints that a position trajectory does not name, bool `[dof]`; None if it names all."""
     untimed: bool = False
-    """True if the actions are a path without times: complete, but without steps; it is passed as fast as limits allow.
-    """
+    """True if the actions are a path without times, and so without steps: it is passed as fast as limits allow."""
     stamp_ns: int = 0
     """Stamp of the message, ns, which its rejection repeats."""
     topic: str = "action_sequence"
@@ -47,15 +46,15 @@ class Plan:
     is_complete: bool = False
     """True if it ends at rest at its last position, which is its goal; otherwise another plan may follow."""
     velocities: np.ndarray | None = None
-    """Velocities of a complete plan at its origin and the end of each step, rad/s, `[H + 1, dof]`. NaN means the same
-    as in actions, and that a point has no velocities, or does not exist. None: no point has any.
+    """Velocities of a complete plan at its origin and at the end of each step, rad/s, `[H + 1, dof]`. NaN marks joints
+    that are left out, points without velocities, and an origin that is no point. None if no point has velocities.
     """
     accelerations: np.ndarray | None = None
-    """Accelerations in the same form, rad/s^2; only at points with velocities."""
+    """Accelerations, rad/s^2, in the same form; they exist only at points with velocities."""
     received_ns: int = 0
-    """Time of arrival, ns of the node's clock."""
+    """When the message arrived, ns of the node's clock."""
     making: float = 0.0
-    """Time, s, by which its trajectory takes longer to make than publish.lead_time allows for."""
+    """Time, s, in addition to publish.lead_time, that making its trajectory takes."""
 
     @cached_property
     def ends(self) -> np.ndarray:
@@ -64,22 +63,22 @@ class Plan:
 
     @property
     def is_positions(self) -> bool:
-        """Return whether actions are positions at the ends of steps."""
+        """Whether the actions are positions at the ends of steps."""
         return self.map.control_space is ControlSpace.POSITION
 
     @property
     def is_velocities(self) -> bool:
-        """Return whether actions are mean velocities of steps."""
+        """Whether the actions are mean velocities of steps."""
         return self.map.control_space is ControlSpace.VELOCITY
 
     @property
     def holds_accelerations(self) -> bool:
-        """Return whether actions are accelerations, which are held over steps."""
+        """Whether the actions are accelerations, which are held over steps."""
         return self.map.control_space is ControlSpace.ACCELERATION
 
     @cached_property
     def pace(self) -> np.ndarray:
-        """Largest mean speed from one position to the next, rad/s, `[dof]`; 0 where there is one position only."""
+        """Largest mean speed from one position to the next, rad/s, `[dof]`; 0 for a single position."""
         if len(self.steps) < 2 or len(self.actions) < 2:
             return np.zeros(self.actions.shape[1])
         steps = self.steps[1:, None] if self.spline is None else self.steps[0]
@@ -91,7 +90,7 @@ class Plan:
         return float(self.ends[-1]) if len(self.steps) else 0.0
 
     def completed(self, before: Motion, turning: np.ndarray) -> Plan:
-        """The plan with left-out joints resting at the end of a motion, and `turning` joints, `[dof]`, close to it."""
+        """Let joints that are left out rest at the end of a motion, and move continuous joints next to it."""
         if self.left_out is None and not np.count_nonzero(turning):
             return self
         position, start, actions = before.end.position, self.start, self.actions
@@ -117,7 +116,7 @@ class Plan:
 
 
 def _filled(values: np.ndarray, otherwise: np.ndarray | float) -> np.ndarray:
-    """Values, with others in place of NaN."""
+    """Return values with NaN replaced."""
     return np.where(np.isnan(values), otherwise, values)
 
 
@@ -128,11 +127,11 @@ def plan_of_sequence(
 
     Args:
         request: with actions.
-        row: of the batch.
-        default_dt: s, used if the sequence gives none.
+        row: index of the trajectory in the batch.
+        default_dt: time step, s, if the sequence gives none.
         origin_ns: when the first step begins, ns; 0: when the trajectory starts.
-        stamp_ns: of the sequence.
-        now_ns: when it came.
+        stamp_ns: of the sequence, ns.
+        now_ns: when the sequence arrived, ns.
 
     """
     dt = request.dt
@@ -145,7 +144,7 @@ def plan_of_sequence(
         step = default_dt if dt is None else _decimal(dt).ravel()[0]
         segments = _whole_nanoseconds(np.full(spline.segments(request.horizon), spline.steps * step))
         return Plan(request.control_map, segments, actions, start, origin_ns, spline, goal, **came)
-    if goal is not None:  # later rows would only lead away from the goal
+    if goal is not None:  # Later rows would only lead away from the goal.
         actions[request.control_map.goal_place :] = goal.position
     if dt is None:
         steps = _equal_steps(default_dt, True, request.horizon)
@@ -158,7 +157,7 @@ def plan_of_sequence(
 
 @lru_cache(maxsize=32)
 def _equal_steps(dt: float, is_exact: bool, horizon: int) -> np.ndarray:
-    """Steps of one length, in whole nanoseconds; cached, so they must not be changed."""
+    """Return equal steps in whole nanoseconds; they are cached and must not be changed."""
     steps = _whole_nanoseconds(action_steps(dt if is_exact else _decimal(dt), horizon))
     steps.flags.writeable = False
     return steps
@@ -169,7 +168,7 @@ def _whole_nanoseconds(steps: np.ndarray) -> np.ndarray:
 
 
 def _decimal(dt: np.ndarray | float) -> np.ndarray:
-    """Step lengths in float64; float32 is rounded to 7 digits: 0.05 s is 50 ms to the nanosecond."""
+    """Convert step lengths to float64; float32 is rounded to 7 digits, so that 0.05 s is 50 ms to the nanosecond."""
     if isinstance(dt, np.ndarray) and dt.dtype == np.float64:
         return dt
     dt = np.asarray(dt, np.float64)
@@ -178,7 +177,7 @@ def _decimal(dt: np.ndarray | float) -> np.ndarray:
 
 
 def _state_of(ends: Ends, row: int) -> State | None:
-    """State of a trajectory from the rows; an acceleration that the sequence does not give is unknown."""
+    """Return the state of a trajectory from the rows; an acceleration that the sequence does not give is unknown."""
     if not ends.rows:
         return None
     index = min(row, ends.count - 1) if ends.index is None else int(ends.index[row])
@@ -188,7 +187,7 @@ def _state_of(ends: Ends, row: int) -> State | None:
 
 
 def turned(position: np.ndarray, near: np.ndarray, turning: np.ndarray) -> np.ndarray:
-    """Positions `[dof]`; continuous joints, bool `[dof]`, are moved by whole turns next to other positions."""
+    """Move continuous joints, bool `[dof]`, by whole turns from `position` to next to `near`, rad, `[dof]`."""
     if not np.count_nonzero(turning):
         return position
     return position + np.where(turning, 2 * np.pi * np.rint((near - position) / (2 * np.pi)), 0.0)

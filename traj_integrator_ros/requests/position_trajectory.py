@@ -1,4 +1,4 @@
-"""Plans from planners that do not use our messages: the points of a JointTrajectory, checked. Knows no ROS."""
+"""Plans in the form of JointTrajectory messages: checks their points. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .plan import Plan
 from .rejection import Rejected, RejectionReason, require_finite, require_size
 
 _AT_REST = float(np.finfo(np.float32).eps)
-"""rad/s; a last velocity up to this counts as 0, as in joint_trajectory_controller."""
+"""Largest velocity of the last point, rad/s, that counts as 0, as in joint_trajectory_controller."""
 
 
 class PositionFields(NamedTuple):
@@ -25,16 +25,16 @@ class PositionFields(NamedTuple):
 
     joint_names: Sequence[str]
     stamp_ns: int
-    """The time from which times_from_start count, ns; 0: when the trajectory starts."""
+    """Time to which the points' times are relative, ns; 0: when the trajectory starts."""
     count: int
     """Number of points; if it is too large, the fields below may be empty."""
     time_ns: Sequence[int]
     positions: Sequence[np.ndarray]
-    """Values of each point, one for each joint name."""
+    """Position of each point, with a value for each joint name, rad."""
     velocities: Sequence[np.ndarray] = ()
-    """Velocities in the same form, or empty for some or all points; a chunk's are ignored."""
+    """Velocities, rad/s, in the same form; empty for points without one. Those of a chunk are ignored."""
     accelerations: Sequence[np.ndarray] = ()
-    """Accelerations in the same form; at points without velocities they are ignored."""
+    """Accelerations, rad/s^2, in the same form; those of points without velocities are ignored."""
 
 
 def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns: int, end: str | None = None) -> Plan:
@@ -47,10 +47,10 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
         fields: the message.
         parameters: the node's configuration.
         now_ns: the node's clock.
-        end: "goal" for a complete plan, "stream" for a chunk; None: as the parameter position_trajectory.end says.
+        end: "goal" for a complete plan, "stream" for a chunk; None: the parameter position_trajectory.end.
 
     Raises:
-        Rejected: the first thing that is wrong, named with what was expected and what was given.
+        Rejected: for the first error found, with the field, what was expected and what was given.
 
     """
     names, joint_names = list(fields.joint_names), parameters.joint_names
@@ -111,7 +111,7 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
 
 
 def _values(part: str, points: Sequence[np.ndarray], count: int, *, optional: bool = False) -> np.ndarray:
-    """The values of all points, `[N, count]`; NaN where an optional part is not given.
+    """Return the values of all points, `[N, count]`; NaN where an optional part is not given.
 
     Raises Rejected: joint_count or not_finite.
     """
@@ -131,14 +131,14 @@ def _values(part: str, points: Sequence[np.ndarray], count: int, *, optional: bo
 
 
 def _lengths(points: Sequence[np.ndarray]) -> np.ndarray:
-    """Number of values of each point, `[N]`."""
-    if isinstance(points, np.ndarray):  # without a loop over thousands of points
+    """Return the number of values of each point, `[N]`."""
+    if isinstance(points, np.ndarray):  # Without a loop over thousands of points.
         return np.full(len(points), points.shape[1])
     return np.array([len(row) for row in points], int)
 
 
 def _require_rest(velocity: np.ndarray, names: Sequence[str]) -> None:
-    """Refuse a goal in motion; NaN counts as no motion. Raises Rejected: goal_in_motion."""
+    """Refuse a complete plan that ends in motion; NaN counts as rest. Raises Rejected: goal_in_motion."""
     joint = int(np.abs(velocity).argmax())
     if abs(velocity[joint]) > _AT_REST:
         raise Rejected(
@@ -149,7 +149,7 @@ def _require_rest(velocity: np.ndarray, names: Sequence[str]) -> None:
 
 
 def _require_times(time_ns: np.ndarray, stamp_ns: int, now_ns: int, *, untimed: bool) -> None:
-    """Check that times increase, and that the last one is to come. Raises Rejected: invalid_times."""
+    """Check that times increase, and that the last one lies ahead. Raises Rejected: invalid_times."""
     if time_ns[0] < 0:
         raise Rejected(
             RejectionReason.INVALID_TIMES,

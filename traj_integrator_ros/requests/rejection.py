@@ -1,4 +1,4 @@
-"""Why input is rejected: the reasons, the exception that carries one, and what many kinds of input share."""
+"""Why input is rejected: the reasons, the exception that carries one, and checks that many kinds of input share."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ import numpy as np
 
 from ..execution import native
 
-DT_MIN_S, DT_MAX_S = 1e-6, 1e4
-"""Bounds of one time step: trajectories count whole nanoseconds, up to 2^31 seconds."""
-DT_PER_STEP, DT_PER_TRAJECTORY = 0, 1
-"""The constants of ActionSequence that say what the lengths in dt belong to."""
+DT_MIN_S = 1e-6
+"""Shortest time step, s: messages count whole nanoseconds."""
+DT_MAX_S = 1e4
+"""Longest time step, s: messages count up to 2^31 s."""
+DT_PER_STEP = 0
+"""Constant of ActionSequence: dt has a value for each step."""
+DT_PER_TRAJECTORY = 1
+"""Constant of ActionSequence: dt has a value for each trajectory."""
 _SHOWN_CHARACTERS = 60
 _SHOWN_ESCAPED = 2 * _SHOWN_CHARACTERS
-"""Characters shown with escapes: one outside of ASCII takes up to ten."""
+"""Largest number of characters of a shown value with escapes, of which one may take ten characters."""
 
 
 class RejectionReason(str, Enum):
-    """Every reason for which input is dropped (topics) or answered with success = false (services)."""
+    """The reasons for which input is dropped (topics) or answered with success = false (services)."""
 
     NOT_ACTIVE = "not_active"
     NO_JOINT_STATE = "no_joint_state"
@@ -34,7 +38,7 @@ class RejectionReason(str, Enum):
     SIZE_MISMATCH = "size_mismatch"
     """Batch, horizon and the length of an array contradict each other."""
     SIZE_OUT_OF_RANGE = "size_out_of_range"
-    """A size of zero, or above its maximum."""
+    """A size is 0, or above its maximum."""
     NOT_FINITE = "not_finite"
     INVALID_DT = "invalid_dt"
     INVALID_TIMES = "invalid_times"
@@ -51,7 +55,7 @@ class RejectionReason(str, Enum):
     START_INDEX = "start_index_out_of_range"
     GOAL_INDEX = "goal_index_out_of_range"
     GOAL_NOT_SUPPORTED = "goal_not_supported"
-    """A goal, or a part of one, that the control space does not support."""
+    """The control space does not support a goal, or a part of it."""
     INVALID_SPLINE = "invalid_spline"
     """A spline's degree or number of steps is impossible, or given for another control space."""
     INVALID_COST = "invalid_cost"
@@ -69,19 +73,19 @@ class RejectionReason(str, Enum):
     CONTROLLER_UNAVAILABLE = "controller_unavailable"
     """The controller is silent, executes something else, or runs at another speed."""
     DEVIATION = "deviation"
-    """A joint is away from its command."""
+    """A joint does not follow its command, or the robot moves before its first motion."""
     STOPPED = "stopped"
-    """A stop was requested, and is not over or holds on."""
+    """A stop was requested, and is not over yet or holds."""
     BUSY = "busy"
-    """A call had no turn in time."""
+    """A call waited for too long."""
     SUPERSEDED = "superseded"
-    """A newer sequence came while the controller was on its way to the first point."""
+    """Newer input arrived while this was waiting or being slowed."""
     GRADIENT_LENGTH = "gradient_length"
     LIMITS = "limits_violated"
     NOT_FASTEST = "not_fastest"
-    """A path without times is passed within its limits, but slower than possible: never rejected, only warned of."""
+    """A path without times is passed more slowly than possible: it is never rejected, and causes a warning."""
     NON_FINITE_RESULT = "non_finite_result"
-    """Finite input has a result that overflows."""
+    """The result of finite input overflows."""
     OUT_OF_DEVICE_MEMORY = "out_of_device_memory"
     QUEUE_OVERFLOW = "queue_overflow"
     """Newer messages displaced these from the queue before they were read."""
@@ -109,7 +113,7 @@ def require_finite(field: str, values: np.ndarray, reason: RejectionReason = Rej
     """Check an array of any shape for NaN and infinity.
 
     Raises:
-        Rejected: for `reason`, naming the first such element.
+        Rejected: with `reason`, naming the first such element.
 
     """
     if all_finite(values):

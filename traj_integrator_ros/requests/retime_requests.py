@@ -1,4 +1,4 @@
-"""Requests to retime paths and plans: checked, answered, with the status of each trajectory. Knows no ROS."""
+"""Requests to retime paths and plans: checks them, and answers with a status of each trajectory. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RetimeFields(NamedTuple):
 
 
 class RetimedBatch(NamedTuple):
-    """Trajectories, with their columns in the order of the request; fields as in the message."""
+    """Retimed trajectories with the request's columns; the fields are those of the message."""
 
     joint_names: tuple[str, ...]
     status: np.ndarray
@@ -66,9 +66,9 @@ class RetimeRequest(NamedTuple):
 
     columns: ColumnOrder
     rows: torch.Tensor
-    """`[batch, rows, dof]`."""
+    """Waypoints, rad, `[batch, rows, dof]`."""
     plan: dict[str, object]
-    """Times and rates of a plan; empty for a path without times."""
+    """Arguments of `retime` with times and rates of a plan; empty for a path without times."""
     limits: MotionLimits
     positions: JointLimits
     """The node's limits of positions."""
@@ -77,11 +77,11 @@ class RetimeRequest(NamedTuple):
     min_duration: float
 
     def answer(self) -> RetimedBatch:
-        """Retime all trajectories; each takes milliseconds or more; any thread may call this."""
+        """Retime all trajectories, in any thread; each takes milliseconds or more."""
         found = self._retimed(slice(None), self.duration or self.min_duration or None)
         each = [self._one(found, index) for index in range(len(self.rows))]
         longer = torch.nonzero(found.status == RetimeStatus.TOO_SHORT)[:, 0] if self.min_duration else ()
-        if len(longer):  # the plans are already longer than the wanted least duration
+        if len(longer):  # The plans are longer already than the wanted least duration.
             found = self._retimed(longer, None)
             for index, place in enumerate(longer.tolist()):
                 each[place] = self._one(found, index)
@@ -106,11 +106,11 @@ class RetimeRequest(NamedTuple):
         return retime(self.rows[rows], self.limits, mode=mode, duration=duration, **self.plan, **self.options)
 
     def _one(self, found: Retimed, index: int) -> tuple[object, ...]:
-        """Status, reason and the other results of a trajectory; it has points only if it is within limits."""
+        """Return status, reason and results of a trajectory, which has points only if it is within limits."""
         status, reason = int(found.status[index]), found.reason(index, self.positions.joint_names)
         order, (times, states) = self.options["order"], found.points(index)
         good = bool(found.ok[index])
-        status = RetimeStatus.DONE if status == RetimeStatus.WITH_RESTS else status  # the reason tells of the rests
+        status = RetimeStatus.DONE if status == RetimeStatus.WITH_RESTS else status  # The reason names the rests.
         if good and len(times) > 1:
             beyond = find_motion_violation(motion_of(found, index, order), self.positions)
             good, status, reason = not beyond, POSITION if beyond else status, beyond or reason
@@ -140,9 +140,9 @@ def check_retiming(
     Args:
         fields: the request.
         limits: of the node.
-        assumed_jerk: rad/s^3, `[dof]`, of the node where nobody limits it.
+        assumed_jerk: the node's assumed limits of jerk, rad/s^3, `[dof]`.
         most: the parameters max_batch, max_horizon and position_trajectory.max_points, for all rows together.
-        turning: joints that turn on and on, bool `[dof]`, whose positions are a way by whole turns.
+        turning: continuous joints, bool `[dof]`, whose positions are unwrapped.
 
     Raises:
         Rejected: for the first error found, with the field, what was expected and what was given.
@@ -191,14 +191,14 @@ def check_retiming(
 
 
 def motion_of(found: Retimed, index: int, order: int = 3) -> Motion:
-    """The motion of one trajectory of at least two points, as a controller plays it."""
+    """Return the motion that a controller plays for a trajectory of at least two points."""
     times, (p, v, a) = found.points(index)
     time_ns = np.rint(times.numpy() * 1e9).astype(np.int64)
     return motion_of_points(Points(time_ns, p.numpy(), v.numpy(), a.numpy() if order == 3 else None))
 
 
 def _steps(dt: np.ndarray, per: int, batch: int, rows: int) -> torch.Tensor:
-    """Steps in the form that `retime` takes."""
+    """Return the steps in the form that `retime` takes."""
     check_dt_size(dt.size, per, batch, rows - 1, "rows - 1")
     require_steps(dt)
     steps = torch.tensor(dt)
@@ -210,14 +210,14 @@ def _limits(
 ) -> MotionLimits:
     jerk = assumed_jerk if own.jerk is None else np.where(np.isfinite(own.jerk), own.jerk, assumed_jerk)
     found = {}
-    acceleration = own.of("acceleration")[1]  # the deceleration, if it is smaller
+    acceleration = own.of("acceleration")[1]  # The deceleration, if it is smaller.
     for name, of_node in (("velocity", own.velocity), ("acceleration", acceleration), ("jerk", jerk))[:order]:
         field, factor = f"{name}_limits", getattr(fields, f"max_{name}_scaling_factor", 0.0) or 1.0
         values = getattr(fields, field)
         if values.size:
             if values.size != len(own.joint_names):
                 raise wrong_length(field, values.size, {"dof": len(own.joint_names)})
-            if not (values > 0).all():  # NaN is not
+            if not (values > 0).all():  # NaN is not.
                 raise _invalid(field, "limits greater than 0", f"{values[~(values > 0)][0]:g}")
             of_node = columns.into_node(values)
         elif lacking := limits_lacking(own.joint_names, of_node):

@@ -1,4 +1,4 @@
-"""Received action sequences: from the arrays of a message to a checked request. Knows no ROS."""
+"""Action sequences: from the arrays of a message to a checked request. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from .rejection import (
 )
 
 LARGEST_RESULT_BYTES = 2**31 - 2**20
-"""Most bytes for the arrays of a TrajectoryBatch: DDS counts bytes in 32 bits, including those of the header."""
+"""Largest size of the arrays of a TrajectoryBatch, bytes: DDS counts bytes, those of the header included, in 32 bits.
+"""
 
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
 ALL_FIELDS = 15
@@ -59,7 +60,7 @@ class SequenceFields(NamedTuple):
 
 @dataclass(frozen=True)
 class RequestRules:
-    """The node's configuration against which requests are checked."""
+    """The part of the node's configuration against which requests are checked."""
 
     joint_names: tuple[str, ...]
     control_space: ControlSpace
@@ -67,9 +68,9 @@ class RequestRules:
     max_batch: int
     max_horizon: int
     spline: SplineForm = USUAL_SPLINE
-    """The form of B-splines for sequences without a form of their own."""
+    """The form of B-splines for sequences that give none."""
     most_bytes: int = LARGEST_RESULT_BYTES
-    """Most bytes for the arrays of all trajectories together."""
+    """Largest size of the arrays of all trajectories together, bytes."""
 
     @cached_property
     def dof(self) -> int:
@@ -78,12 +79,12 @@ class RequestRules:
 
     @cached_property
     def maps(self) -> Mapping[int, ControlMap]:
-        """The control map of each control space, by its number in messages; 0 is the configured one."""
+        """Control maps by the number of their control space in messages; 0 is the configured one."""
         spaces = {0: self.control_space, **{space.value: space for space in ControlSpace}}
         return {value: self._map(space, self.spline) for value, space in spaces.items()}
 
     def map_of(self, fields: SequenceFields) -> ControlMap:
-        """Return the control map of a sequence. Raises Rejected: invalid_control_space, or invalid_spline."""
+        """Return the control map of a sequence. Raises Rejected: invalid_control_space or invalid_spline."""
         known, value = self.maps.get(fields.control_space), fields.control_space
         if known is None:
             spaces = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
@@ -116,26 +117,26 @@ class ActionRequest(NamedTuple):
     control_map: ControlMap
     batch: int
     horizon: int
-    """Horizon of the actions."""
+    """Number of actions."""
     dt: float | np.ndarray | None
-    """s: None for the node's parameter, a number, `[horizon]`, `[batch, 1]` or `[batch, horizon]`."""
+    """Time steps, s: a number, `[horizon]`, `[batch, 1]` or `[batch, horizon]`; None for the node's parameter."""
     dt_length: int
     """Number of values of dt in the message."""
     start: Ends
-    """Start state, without rows for the latest joint state."""
+    """Start state; it has no rows if it is the latest joint state."""
     actions: np.ndarray | None
-    """`[batch, horizon, dof]`; None only in a request for a gradient without data."""
+    """Actions `[batch, horizon, dof]`; None only in a request for a gradient without data."""
     goal: Ends = NO_ENDS
 
     def call(self, start: Ends, default_dt: float | None = None) -> Call:
-        """Return the engine's call from a start; `default_dt`, s, serves sequences without a step length."""
+        """Return the engine's call from a start; `default_dt`, s, is for sequences without a time step."""
         shape = self.batch, self.horizon, len(self.columns.names)
         dt = step_lengths(default_dt if self.dt is None else self.dt)
         return Call(self.control_map, shape, dt, start, self.goal, self.actions)
 
     @property
     def spline(self) -> SplineForm | None:
-        """Form of the spline; None for other control spaces."""
+        """Form of the spline; None in other control spaces."""
         is_spline = self.control_map.control_space is ControlSpace.BSPLINE
         return SplineForm(*self.control_map.scheme) if is_spline else None
 
@@ -148,7 +149,7 @@ class ActionRequest(NamedTuple):
 class IntegratedBatch(NamedTuple):
     """All trajectories of one sequence, in the node's joint order.
 
-    The trajectories are a view of the engine's buffers, overwritten by its next integration.
+    The trajectories are a view of the engine's buffers, which its next integration overwrites.
     """
 
     request: ActionRequest
@@ -163,7 +164,7 @@ class IntegratedBatch(NamedTuple):
 def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional: bool = False) -> ActionRequest:
     """Check an action sequence and arrange it in the node's joint order.
 
-    Sizes are compared as Python integers before anything is allocated from them.
+    Sizes are compared as Python integers before anything of that size is allocated.
 
     Raises:
         Rejected: for the first error found, with the field, what was expected and what was given.
@@ -199,7 +200,7 @@ def check_fields(value: int, name: str) -> int:
 
 
 def check_dt_size(size: int, per: int, batch: int, count: int, name: str) -> None:
-    """Check the number of step lengths in a message; `per` says what they belong to, `count` is that of steps.
+    """Check the number of time steps in a message; `per` is their layout, and `count` the number of steps.
 
     Raises:
         Rejected: invalid_dt, or size_mismatch.
@@ -214,7 +215,7 @@ def check_dt_size(size: int, per: int, batch: int, count: int, name: str) -> Non
 
 
 def _check_result_size(batch: int, output_horizon: int, dof: int, most_bytes: int) -> None:
-    # Size of four arrays [batch, output horizon, dof], and of times that may differ by trajectory; all float32.
+    # The size of four arrays [batch, output horizon, dof], and of times that may differ by trajectory, all float32.
     size = 4 * batch * output_horizon * (4 * dof + 1)
     if size > most_bytes:
         raise Rejected(
@@ -241,7 +242,7 @@ def _check_dt(values: np.ndarray, per: int, batch: int, horizon: int, kernel: Co
 
 
 def _uniform_dt(dt: np.ndarray, kernel: ControlMap) -> float | np.ndarray:
-    """Equal steps as one length, or as one length for each trajectory, `[batch, 1]`."""
+    """Reduce equal steps to one number, or to one for each trajectory, `[batch, 1]`."""
     first = dt[..., :1]
     if (dt != first).any():
         raise Rejected(
@@ -252,7 +253,7 @@ def _uniform_dt(dt: np.ndarray, kernel: ControlMap) -> float | np.ndarray:
 
 
 def _check_ends(fields: SequenceFields, kernel: ControlMap, columns: ColumnOrder, most_rows: int) -> tuple[Ends, Ends]:
-    """Check start and goal, and arrange them in the node's joint order; a start without rows is the robot's state."""
+    """Check start and goal, and arrange them in the node's joint order; a start without rows is the robot's."""
     rows = fields.start_position, fields.start_velocity, fields.start_acceleration
     start = _check_end("start", rows, fields.start_index, fields.batch, most_rows, columns)
     rows = fields.goal_position, fields.goal_velocity, fields.goal_acceleration
@@ -286,7 +287,7 @@ def _check_end(
     most_rows: int,
     columns: ColumnOrder,
 ) -> Ends:
-    """Check the flat rows of "start" or "goal", whose first part is the position, and their index."""
+    """Check the flat rows of "start" or "goal", the first of which are positions, and their index."""
     dof = len(columns.names)
     position, *others = values
     for part, more in zip(_STATE[1:], others, strict=False):

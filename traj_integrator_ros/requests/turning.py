@@ -1,4 +1,4 @@
-"""Positions of continuous joints as a continuous motion: an angle that passes pi goes on. Knows no ROS."""
+"""Unwraps positions of continuous joints, so that an angle goes on where it passes pi. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _POSITIONS = (ControlSpace.POSITION, ControlSpace.BSPLINE)
 
 
 def unwrapped(path: np.ndarray, turning: np.ndarray) -> np.ndarray:
-    """Positions `[..., N, dof]`, with `turning` joints, bool `[dof]`, moved by whole turns next to the previous row.
+    """Move `turning` joints, bool `[dof]`, of positions `[..., N, dof]` by whole turns next to the previous row.
 
-    The first row stays, and so do other joints.
+    The first row and other joints are not changed.
     """
     if not turning.any():
         return path
@@ -28,14 +28,14 @@ def unwrapped(path: np.ndarray, turning: np.ndarray) -> np.ndarray:
 
 
 def unwrapped_request(request: ActionRequest, start: Ends, turning: np.ndarray) -> ActionRequest:
-    """A request whose actions are positions, unwrapped from its start on like a plan on the topic; others unchanged."""
+    """Unwrap the positions of a request from its start on, as those of a plan on the topic; other requests stay."""
     actions, goal = request.actions, request.goal
     if actions is None or not turning.any() or request.control_map.control_space not in _POSITIONS:
         return request
     before = start.rows[0] if start.index is None else start.rows[0][start.index]
     before = np.broadcast_to(before, (len(actions), actions.shape[2]))
     way = unwrapped(np.concatenate([before[:, None], actions], axis=1, dtype=np.float64), turning)
-    if goal.rows:  # a row that several trajectories share is moved next to the first one's end
+    if goal.rows:  # A row that several trajectories share is moved next to the end of the first one.
         last, rows = way[:, request.control_map.goal_place - 1], np.array(goal.rows[0])
         used = np.arange(len(actions)) if goal.index is None else goal.index
         for row in range(len(rows)):
@@ -47,16 +47,16 @@ def unwrapped_request(request: ActionRequest, start: Ends, turning: np.ndarray) 
 
 
 def turned_cost(cost: QuadraticCost, positions: Callable[[], np.ndarray], turning: np.ndarray) -> QuadraticCost:
-    """A cost whose targets for `turning` joints are moved by whole turns next to the trajectories, row by row.
+    """Move the targets of `turning` joints by whole turns next to the trajectories, row by row.
 
-    So it is that of the short way to an angle, which is continuous, and the same for all angles that are a whole turn
-    apart. Its gradient is that of a target that stands still. `positions` computes `[batch, output horizon, dof]`.
+    The cost is then that of the short way to an angle: it is continuous, and the same for angles that are a whole turn
+    apart. Its gradient is that of a fixed target. `positions` computes `[batch, output horizon, dof]`.
     """
     target = cost.position.target
     if target is None or not turning.any():
         return cost
     near = positions()[..., turning].astype(np.float64)
-    with np.errstate(invalid="ignore"):  # a trajectory that is not finite has a cost that is not finite either
+    with np.errstate(invalid="ignore"):  # A trajectory that is not finite has a cost that is not finite either.
         turns = np.rint((near - target[..., turning]) / (2 * np.pi))
     if not turns.any():
         return cost

@@ -1,4 +1,4 @@
-"""Work in a thread of its own, which keeps neither callbacks nor Ctrl-C waiting, nor the process alive."""
+"""Work in a thread of its own: callbacks and Ctrl-C do not wait for it, and it does not keep the process alive."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NAME = "background work"
 
 
 def in_background(work: Callable[[], Result]) -> Future[Result]:
-    """Begin work; the future has its result or error. It cannot be cancelled."""
+    """Begin work; returns the future of its result or error. The work cannot be cancelled."""
     future: Future[Result] = Future()
 
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # any error belongs to the waiting caller
+        except BaseException as error:  # Any error belongs to the waiting caller.
             future.set_exception(error)
 
     threading.Thread(target=run, name=NAME, daemon=True).start()

@@ -110,7 +110,7 @@ def _check(options: argparse.Namespace) -> int:
 def _on_topic(
     options: argparse.Namespace, robot: Robot, expectation: Expectation
 ) -> Iterator[tuple[PlannedTrajectory, Expectation]]:
-    """The trajectories of a topic as they arrive, each with its expectation at the robot's position then."""
+    """Yield trajectories of a topic as they arrive, each with its expectation at the robot's present position."""
     state: dict[str, float] = {}
     waiting: deque[tuple[PlannedTrajectory, dict[str, object]]] = deque()
     with RosSession(NAME, options.ros_arguments) as session:
@@ -152,7 +152,7 @@ def _on_topic(
 
 
 def _is_bad(label: str, trajectory: PlannedTrajectory, expectation: Expectation, quiet: bool) -> bool:
-    """Print what is wrong with a trajectory, and return whether anything is."""
+    """Print what is wrong with a trajectory; returns whether anything is."""
     findings = check(trajectory, expectation)
     if not findings and not quiet:
         size = f"{len(trajectory.joint_names)} joints, {len(trajectory.points)} points"
@@ -167,7 +167,7 @@ def _is_bad(label: str, trajectory: PlannedTrajectory, expectation: Expectation,
 
 
 def _commanded(trajectory: PlannedTrajectory, units: JointUnits) -> str:
-    """The exact peaks of the controller's command, for each kind of joint, and how far they exceed the points."""
+    """Describe the exact peaks of the controller's command by kind of joint, and how far they exceed the points."""
     motion = motion_between(trajectory)
     if motion is None:
         return ""

@@ -23,9 +23,9 @@ from ..motions.trajectories import FIELDS, PlannedTrajectory
 from ..motions.units import JointUnits
 
 REST_VELOCITY = float(np.finfo(np.float32).eps)
-"""Largest last velocity that joint_trajectory_controller accepts as rest [rad/s]."""
+"""Largest velocity of the last point that joint_trajectory_controller accepts as rest, rad/s."""
 START_TOLERANCE = 0.1
-"""Default of `start_tolerance`, as of the node's limits.start_deviation [rad]."""
+"""Default of `start_tolerance`, rad or m: the same as that of the node's limits.start_deviation."""
 
 
 class Rule(str, Enum):
@@ -42,7 +42,7 @@ class Rule(str, Enum):
     START = "start"
     LIMITS = "limits"
     COMMANDED = "commanded"
-    """Limits hold between the points, too, in the controller's interpolation."""
+    """Limits are kept in the controller's interpolation between the points."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Finding:
     expected: str
     got: str
     joint: str = ""
-    """Empty if the finding is about no particular joint."""
+    """Name of the joint; empty if the finding concerns no single joint."""
     point: int | None = None
-    """None if it is about the whole trajectory."""
+    """Index of the point; None if the finding concerns the whole trajectory."""
 
     def __str__(self) -> str:
         where = f" of {self.joint}" if self.joint else ""
@@ -66,19 +66,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class Expectation:
-    """The values against which a trajectory is checked; None is not checked.
+    """What is expected of a trajectory; a value of None is not checked.
 
     Args:
         joint_names: the controller's joints.
         at_rest: whether the last velocity must be 0 (allow_nonzero_velocity_at_trajectory_end is the opposite).
         partial: whether some of the joints are enough (allow_partial_joints_goal).
-        now_ns: time by the robot's clock, ns; a trajectory that is over by then is refused.
+        now_ns: time of the robot's clock, ns: a trajectory that is over by then is refused.
         robot: position of the robot's joints by name, rad or m.
         start_tolerance: largest distance of the first point from `robot`, rad or m.
         limits: limits of the joints that they name; the first point, where the robot is, is not checked.
         between_points: whether the limits must hold in the controller's interpolation, too.
-        units: of the joints, for what is told.
-        turning: joints that turn on and on: the controller takes the short way to the first point, too.
+        units: of the joints, for findings.
+        turning: continuous joints: the controller also takes the short way to the first point.
 
     """
 
@@ -130,9 +130,10 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
 
 
 def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
-    """The motion that joint_trajectory_controller interpolates; None for one point, or unordered or NaN ones.
+    """Return the motion that joint_trajectory_controller interpolates; None for a single point, or unordered or NaN
+    ones.
 
-    Each piece is linear, cubic or quintic by the fields that both of its ends have.
+    A segment is linear, cubic or quintic, depending on the fields at both of its ends.
     """
     times = [point.time_ns for point in trajectory.points]
     if None in times or len(times) < 2 or (np.diff(times) <= 0).any():
@@ -151,7 +152,7 @@ def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
 
 
 def _with_pieces(motion: Motion, smoother: Motion) -> Motion:
-    """The motion with the pieces of a smoother one whose ends have all that these need; the others of it are NaN."""
+    """Replace segments by those of a smoother motion, which is NaN where the points lack the fields for it."""
     has = np.isfinite(smoother.coefficients).all(axis=(1, 2), keepdims=True)
     return smoother._replace(
         coefficients=np.where(has, smoother.coefficients, motion.raised(smoother.size).coefficients)
@@ -171,7 +172,7 @@ def _check_joints(names: Sequence[str], expectation: Expectation) -> Iterator[Fi
     known = f"joints of the controller ({', '.join(wanted)})"
     unknown = [name for name in dict.fromkeys(names) if name not in wanted]
     missing = [name for name in wanted if name not in names]
-    if len(missing) == len(wanted):  # one line for all joints: the trajectory is for another robot
+    if len(missing) == len(wanted):  # One line for all joints, since the trajectory is for another robot.
         yield Finding(Rule.JOINTS, "joint_names", known, f"{', '.join(unknown)}, which are those of another robot")
         return
     for name in unknown:
@@ -201,7 +202,7 @@ def _check_lengths(trajectory: PlannedTrajectory) -> Iterator[Finding]:
     dof = len(trajectory.joint_names)
     for k, point in enumerate(trajectory.points):
         for field in FIELDS:
-            length, optional = len(getattr(point, field)), field != "positions"  # controllers do not integrate
+            length, optional = len(getattr(point, field)), field != "positions"  # Controllers do not integrate.
             if length != dof and (length or not optional):
                 yield Finding(Rule.LENGTHS, field, f"{dof} values{' or none' * optional}", str(length), point=k)
         if len(point.effort):
@@ -209,10 +210,10 @@ def _check_lengths(trajectory: PlannedTrajectory) -> Iterator[Finding]:
 
 
 def _check_limits(trajectory: PlannedTrajectory, expectation: Expectation) -> Iterator[Finding]:
-    """The worst value of each joint and quantity beyond its limit, in the controller's interpolation or at the points.
+    """Yield the largest excess of each joint and quantity over its limit, at the points or in the interpolation.
 
-    Where a limit is exceeded at the points, too, the finding is about the points; else about the interpolation between
-    them.
+    If the points exceed a limit themselves, the finding names the worst point; otherwise it names the worst place
+    between points.
     """
     names = trajectory.joint_names
     limits = expectation.limits.of_joints(names)
@@ -232,7 +233,7 @@ def _check_limits(trajectory: PlannedTrajectory, expectation: Expectation) -> It
 
 
 def _beyond_at_points(trajectory: PlannedTrajectory, limits: JointLimits) -> Iterator[tuple[int, Violation]]:
-    """The worst point of each joint and quantity beyond its limit; the first point is where the robot is."""
+    """Yield the worst point of each joint and quantity beyond its limit, without the first, where the robot is."""
     velocities = trajectory.rows("velocities")
     for field, quantity in FIELDS.items():
         values = trajectory.rows(field)
@@ -251,7 +252,7 @@ def _beyond_at_points(trajectory: PlannedTrajectory, limits: JointLimits) -> Ite
 
 
 def _is_finite(trajectory: PlannedTrajectory, field: str) -> bool:
-    """Return whether the numbers of the points that have a field are finite."""
+    """Return whether a field is finite at all points that have it."""
     values = trajectory.rows(field)
     return values is None or bool(np.isfinite(values[trajectory.has(field)]).all())
 

@@ -1,4 +1,4 @@
-"""The command line of all tools: help with examples, one line for a user's mistake, exit codes, Ctrl-C."""
+"""The command line of all tools: help with examples, one line for each mistake of a user, exit codes, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ from ..motions.table_times import TIME_UNITS
 from ..motions.units import ANGLES, GivenUnits
 
 RUN = "ros2 run traj_integrator_ros"
-EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
+EXIT_FAILED = 1
+"""Exit code: the tool could not do its job, or its answer is no."""
+EXIT_USAGE = 2
+"""Exit code: wrong usage, or an unreadable file."""
+EXIT_INTERRUPTED = 130
+"""Exit code after SIGINT: 128 plus the number of the signal."""
+EXIT_TERMINATED = 143
+"""Exit code after SIGTERM: 128 plus the number of the signal."""
 AGAIN_S = 1.0
-"""Signals within this time, s, of the first do not disturb the end it brings: ros2 launch passes on a Ctrl-C again."""
+"""Time after a signal, s, in which further signals are ignored: ros2 launch passes on a Ctrl-C a second time."""
 
 
 class UserError(Exception):
@@ -32,11 +39,11 @@ class ToolFailure(Exception):
 
 
 class _Terminated(BaseException):
-    """SIGTERM arrived: unwind, so that nothing is left behind."""
+    """Raised by SIGTERM, so that everything is cleaned up."""
 
 
 def filled(text: str) -> str:
-    """A name; an empty one would stand for the default."""
+    """Parse a name that is not empty; an empty one would stand for the default."""
     if not text:
         raise argparse.ArgumentTypeError("expected a name, got ''")
     return text
@@ -81,7 +88,7 @@ class ToolParser(argparse.ArgumentParser):
         (group or self).add_argument(name, help=told, action="store_true")
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """The options; None for the arguments of the process. `ros_arguments` are those from --ros-args on."""
+        """Return the options, by default from the process's arguments; `ros_arguments` are those from --ros-args on."""
         given = list(sys.argv[1:] if arguments is None else arguments)
         at = given.index("--ros-args") if self._uses_ros and "--ros-args" in given else len(given)
         return self.parse_args(given[:at], argparse.Namespace(ros_arguments=given[at:]))
@@ -93,7 +100,7 @@ class ToolParser(argparse.ArgumentParser):
 
 
 def run_tool(name: str, body: Callable[[], int]) -> int:
-    """Run a tool and turn users' mistakes, and signals, into one line and an exit code."""
+    """Run a tool; mistakes of users and signals become one line and an exit code."""
     begun = -math.inf
 
     def unwind(number: int, frame: object) -> None:
@@ -102,9 +109,9 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
             begun = time.monotonic()
             raise KeyboardInterrupt if number == signal.SIGINT else _Terminated
 
-    for number in (signal.SIGTERM, signal.SIGINT):  # a shell ignores SIGINT for processes in the background
+    for number in (signal.SIGTERM, signal.SIGINT):  # Shells start processes in the background with SIGINT ignored.
         signal.signal(number, unwind)
-    sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the terminal's encoding lacks
+    sys.stdout.reconfigure(errors="backslashreplace")  # Names may have letters that the terminal's encoding lacks.
     try:
         code = body()
         sys.stdout.flush()
@@ -123,19 +130,19 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""  # the message leaves out the error number
+        where = f"{error.filename}: " if error.filename else ""  # The message leaves out the error number.
         message, code = f"{where}{error.strerror or error}", EXIT_FAILED
     print(f"{name}: {one_line(message)}", file=sys.stderr)
     return code
 
 
 def note(text: object) -> None:
-    """Tell the user in a line on standard error what the tool did without being asked."""
+    """Report in a line on standard error what the tool did without being asked."""
     print(f"note: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def positive(text: str) -> float:
-    """An argument that is a finite number above 0."""
+    """Parse a finite number above 0."""
     value = number(text)
     if not value > 0:
         raise argparse.ArgumentTypeError(f"expected a number > 0, got {text!r}")
@@ -143,19 +150,19 @@ def positive(text: str) -> float:
 
 
 def add_unit_options(parser: ToolParser) -> None:
-    """The options --time-unit and --angle-unit, which `units_of` reads."""
+    """Add the options --time-unit and --angle-unit, which `units_of` reads."""
     for name, known, else_ in (("time", TIME_UNITS, "by steps and size"), ("angle", ANGLES, "rad")):
         told = f"unit of the {name}s of a table or NPZ that names none (default: {else_})"
         parser.add_argument(f"--{name}-unit", choices=[*known], help=told)
 
 
 def units_of(options: argparse.Namespace) -> GivenUnits:
-    """The units that options say a file has where it names none."""
+    """Return the units that options give for a file that names none."""
     return GivenUnits(options.time_unit, options.angle_unit)
 
 
 def number(text: str) -> float:
-    """An argument that is a finite number."""
+    """Parse a finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -166,24 +173,24 @@ def number(text: str) -> float:
 
 
 def count(text: str, least: int = 0) -> int:
-    """An argument that is a whole number, 0 or more."""
+    """Parse a whole number, 0 or more."""
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"expected a whole number, {least} or more, got {text!r}")
     return int(text)
 
 
 def natural(text: str) -> int:
-    """An argument that is a whole number, 1 or more."""
+    """Parse a whole number, 1 or more."""
     return count(text, 1)
 
 
 def numbers(text: str) -> list[float]:
-    """An argument of numbers with commas between them."""
+    """Parse numbers with commas between them."""
     return [number(part) for part in text.split(",")]
 
 
 def names(text: str) -> list[str]:
-    """An argument of names with commas between them."""
+    """Parse names with commas between them."""
     found = [part.strip() for part in text.split(",")]
     if not all(found):
         raise argparse.ArgumentTypeError(f"expected names with commas between them, got {text!r}")
@@ -191,12 +198,12 @@ def names(text: str) -> list[str]:
 
 
 def file(text: str) -> Path:
-    """A path to read from; an empty one would stand for the present folder."""
+    """Parse a path to read from; an empty one would stand for the present folder."""
     return Path(filled(text))
 
 
 def folder(text: str) -> Path:
-    """A folder to write to, which need not exist."""
+    """Parse the path of a folder to write to, which need not exist."""
     found = file(text)
     if not _is_writable(next(one for one in (found, *found.absolute().parents) if os.path.lexists(one))):
         raise argparse.ArgumentTypeError(f"expected a folder that can be written to, got {text!r}")
@@ -204,7 +211,7 @@ def folder(text: str) -> Path:
 
 
 def output(text: str) -> Path:
-    """A path to write to: it is no folder, and lies in one that can be written to."""
+    """Parse the path of a file to write, in a folder that can be written to."""
     path = Path(text)
     if os.path.isdir(path):
         raise argparse.ArgumentTypeError(f"expected a name that no folder has, got {text!r}")
@@ -218,5 +225,5 @@ def _is_writable(folder: Path) -> bool:
 
 
 def one_line(text: object) -> str:
-    """The text without line breaks."""
+    """Return the text without line breaks."""
     return " ".join(str(text).split())

@@ -22,18 +22,30 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PICTURES = (".png", ".pdf", ".svg")
-COLUMN_INCHES, ROW_INCHES, HEAD_INCHES = 4.2, 1.75, 0.7
+COLUMN_INCHES = 4.2
+"""Width of a column of panels, inches."""
+ROW_INCHES = 1.75
+"""Height of a row of panels, inches."""
+HEAD_INCHES = 0.7
+"""Height of the title and the headings, inches."""
 _FITTED = 8
-"""Most joints whose panels are placed by the sizes of their texts."""
+"""Largest number of joints whose panels are laid out by the sizes of their texts, which is slow."""
 SHOWN_LIMIT = 3.0
-"""A limit further away than this many times the motion's range is given as text, since it would flatten the curve."""
+"""Distance of a limit, as a multiple of the motion's range, beyond which it is given as text: it would flatten the
+curve.
+"""
 
 LEAST_SPANS = {"position": 1e-4, "velocity": 1e-4, "acceleration": 1e-3, "jerk": 1e-2}
-"""rad, rad/s, rad/s², rad/s³: an axis shows no less."""
+"""Smallest ranges of axes: rad, rad/s, rad/s², rad/s³."""
 
-_PER_PIECE, _MOST_TIMES = 8, 20_000
-_LEAST_SHARE_SHOWN, _MOST_SHARE_SHOWN = 1.15, 2.5
-"""Multiples of the limit that an axis reaches at least and at most; curves beyond it are cut off, and named."""
+_PER_PIECE = 8
+"""Number of times in each segment at which a motion is drawn."""
+_MOST_TIMES = 20_000
+"""Largest number of times at which a motion is drawn: no figure shows more."""
+_LEAST_SHARE_SHOWN = 1.15
+"""Smallest upper end of an axis of shares of a limit: the limit itself lies inside of the panel."""
+_MOST_SHARE_SHOWN = 2.5
+"""Largest upper end of such an axis: curves beyond it are cut off, and named."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +58,7 @@ class Curve:
 
 
 def curves(samples: Samples) -> dict[str, Curve]:
-    """The four quantities; missing ones are differences of the previous one, in the middle of steps."""
+    """Return the four quantities; missing ones are differences of the previous one, at the middles of steps."""
     found: dict[str, Curve] = {}
     for name in QUANTITIES:
         values = getattr(samples, name)
@@ -67,7 +79,7 @@ def draw_motion(
     reference: Samples | None = None,
     title: str = "",
 ) -> None:
-    """Draw a motion as PNG (or whatever the suffix says); `reference` is drawn behind it, by the same joint names."""
+    """Draw a motion in the format of the suffix; `reference` is drawn behind it, by the same joint names."""
     units, shown = robot.units, list(joints or samples.joint_names)
     drawn, behind = curves(samples), curves(reference) if reference is not None else {}
     # Most joints have the units of the headings; the others show theirs.
@@ -108,7 +120,7 @@ def draw_motion(
 
 
 def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray, title: str) -> None:
-    """Draw a motion before and after, as shares of limits `[2 or 3, D]` of velocity, acceleration, perhaps jerk."""
+    """Draw a motion before and after retiming, as shares of limits `[2 or 3, D]` of velocity, acceleration and jerk."""
     shares = [_shares(_motion(samples), limits) for samples in (before, after)]
     names = QUANTITIES[1 : 1 + len(limits)]
     with figure(path, 9.0, 0.6 + 2.0 * (len(names) + 1)) as fig:
@@ -138,13 +150,13 @@ def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray
 
 
 def _span_of(*drawn: dict[str, Curve]) -> tuple[float, float]:
-    """The first and the last time of curves, s."""
+    """Return the first and the last time of curves, s."""
     times = [curve.time for curves_ in drawn for curve in curves_.values() if len(curve.time)]
     return min(float(time[0]) for time in times), max(float(time[-1]) for time in times)
 
 
 def violations(samples: Samples, robot: Robot, joints: Sequence[str] | None = None) -> list[str]:
-    """A line for every joint and quantity that exceeds its limit; missing quantities are derived, as in the figure."""
+    """Return a line for each joint and quantity beyond its limit; missing quantities are derived as in the figure."""
     drawn = curves(samples)
     return [
         told_excess(quantity, joint, column[worst], bound, f"at {curve.time[worst]:.4g} s", unit)
@@ -163,12 +175,12 @@ def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, 
 
 
 def _bounds(limits: JointLimits | None, joint: str, quantity: str) -> list[tuple[int, float]]:
-    """The finite bounds of a joint, each with its sign; empty if it has no limits."""
+    """Return the finite bounds of a joint, each with its sign; empty if it has no limits."""
     if limits is None or joint not in limits.joint_names:
         return []
     bounds = limits.of(quantity)
     if quantity == "acceleration" and limits.forward is not None:
-        # the acceleration that speeds up, or the deceleration
+        # The acceleration that speeds up, or the deceleration.
         largest = np.maximum(limits.forward[1], -limits.forward[0])
         bounds = -largest, largest
     column = limits.joint_names.index(joint)
@@ -199,7 +211,7 @@ def _draw_limits(axes: Axes, curve: Curve, index: int, bounds: list[tuple[int, f
 
 
 def _motion(samples: Samples) -> Motion:
-    """The motion that a controller plays between the points of samples."""
+    """Return the motion that a controller plays between the points of samples."""
     if samples.velocity is None:
         return cubic_spline(np.diff(samples.time), samples.position, np.zeros(samples.dof), ends_at_rest=True)
     time_ns = np.rint(samples.time * 1e9).astype(np.int64)
@@ -207,7 +219,7 @@ def _motion(samples: Samples) -> Motion:
 
 
 def _shares(motion: Motion, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Times `[T]`, s, and shares of the limits `[2 or 3, T, D]`, the extremes between points among them."""
+    """Return times `[T]`, s, and shares of limits `[2 or 3, T, D]`, with the extremes between points."""
     count = max(min(_PER_PIECE, _MOST_TIMES // len(motion.steps)), 1)
     within = np.linspace(0.0, 1.0, count, endpoint=False)
     times = np.append((motion.knots[:-1, None] + motion.steps[:, None] * within).ravel(), motion.duration * (1 - 1e-12))

@@ -69,7 +69,7 @@ def main(arguments: Arguments[str] | None = None) -> int:
 
 
 def _step(text: str) -> float:
-    """An argument that is a time step that the node takes."""
+    """Parse a time step within the node's bounds."""
     value = positive(text)
     if not DT_MIN_S <= value <= DT_MAX_S:
         raise argparse.ArgumentTypeError(f"expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as in the node, got {text!r}")
@@ -77,13 +77,13 @@ def _step(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Read, integrate and write; then tell what was done."""
+    """Read, integrate, write, and print what was done."""
     require("ruckig", "joining motions")
     if options.plot is not None:
         require("matplotlib", "--plot")
     if options.out is not None and options.out.suffix in ("", *BAGS):
         require("rosbags", "--out: writing bags")
-    robot = load_robot(options.params, options.urdf)  # before the work, because it may be wrong
+    robot = load_robot(options.params, options.urdf)  # Before the work, because it may be wrong.
     space, units = options.control_space or "position", units_of(options)
     sequences = read_sequences(options.file, space, options.topic, note, robot.unwrapped, units)
     from .integration import completed, integrated  # imports torch, which a wrong file does not need
@@ -107,7 +107,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _given(options: argparse.Namespace) -> Mapping[str, object]:
-    """The fields of a sequence that options give."""
+    """Return the fields of a sequence that options give."""
     given = {name: value for name in ENDS if (value := getattr(options, name)) is not None}
     if options.control_space is not None:
         given["control_space"] = 1 + CONTROL_SPACES.index(options.control_space)
@@ -128,7 +128,7 @@ def _write(results: list[Integrated], robot: Robot, options: argparse.Namespace)
         write_bag(out, [from_start(row) for one in results for row in one.trajectories], with_accelerations)
     if options.plot is not None:
         sequence = first.sequence
-        if first.motions and sequence.control_space == BSPLINE:  # the points of the trajectory would not show it
+        if first.motions and sequence.control_space == BSPLINE:  # The points of the trajectory would not show it.
             from .integration import between_points
 
             shown = between_points(shown, first.motions[0])
@@ -138,7 +138,7 @@ def _write(results: list[Integrated], robot: Robot, options: argparse.Namespace)
 
 
 def _told(results: list[Integrated], robot: Robot, options: argparse.Namespace, seconds: float) -> Iterator[str]:
-    """Lines for the user: input, derived quantities, files, exceeded limits."""
+    """Yield lines for the user: input, derived quantities, files, exceeded limits."""
     first, shown = results[0].sequence, results[0].trajectories[0]
     trajectories, dof = sum(len(one.trajectories) for one in results), shown.dof
     of = f" of {len(results)} sequences" if len(results) > 1 else ""

@@ -1,4 +1,4 @@
-"""Sequences as the node takes them: checked requests, their rows, and the motions that a controller gets."""
+"""Sequences treated as in the node: checked requests, their rows, and the motions for a controller."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .drawing import violations
 from .robot import Robot
 
 DEFAULTS = NodeParameters.from_values({**default_values(), "joint_names": ["any"]})
-"""Values of the node's parameters, except its joints, where no file gives others."""
+"""The node's parameters if no file gives others; the joints do not matter."""
 DRAWN_PER_PIECE = 8
 _ANY_SIZE = 1 << 62
 _ARRAYS = ("dt", "data", *ENDS, "start_index", "goal_index")
@@ -44,20 +44,20 @@ class Integrated(NamedTuple):
     sequence: Sequence
     trajectories: list[Samples]
     motions: list[Motion]
-    """Motion of each trajectory; none with --rows."""
+    """Motion of each trajectory; empty with --rows."""
     exceeded: list[str]
-    """Lines about limits that the motions exceed."""
+    """A line for each limit that the motions exceed."""
     by_divided_differences: bool = False
-    """True if uneven steps took another scheme than rows usually have."""
+    """True if the steps are uneven, so that the rows come from another scheme than usual."""
 
 
 def completed(
     sequence: Sequence, given: Mapping[str, object], parameters: NodeParameters | None
 ) -> tuple[Sequence, str]:
-    """The sequence, completed by the options; steps that they give replace its own.
+    """Complete a sequence by the options; steps that they give replace its own.
 
-    Values that neither gives are the node's, and are returned in words. Raises RecordingError for options that do not
-    fit.
+    Values that neither gives are the node's defaults, and the second result names them. Raises RecordingError for
+    options that do not fit.
     """
     dof, node = len(sequence.joint_names), parameters or DEFAULTS
     fields = {**given, **sequence.fields, **{name: given[name] for name in ("dt",) if name in given}}
@@ -83,14 +83,14 @@ def completed(
 
 
 def integrated(sequence: Sequence, robot: Robot, source: str, *, rows: bool) -> Integrated:
-    """The motions of a sequence, or its rows, and the limits that they exceed. Raises ValueError."""
+    """Return the motions of a sequence, or its rows, and the limits that they exceed. Raises ValueError."""
     node = robot.parameters or DEFAULTS
     request = _request_of(sequence, node)
     limits = (robot.limits or JointLimits()).of_joints(sequence.joint_names)
     turning = np.isin(sequence.joint_names, robot.continuous)
     request = unwrapped_request(request, request.start, turning)
     uneven = rows and sequence.has_uneven_positions and node.finite_difference is FiniteDifference.BACKWARD
-    with np.errstate(all="ignore"):  # numbers that are not finite are reported below
+    with np.errstate(all="ignore"):  # Numbers that are not finite are reported below.
         plans = motions = [] if rows else _motions_of(sequence, request, node)
         if all(np.isfinite(motion.coefficients).all() for motion in motions):
             motions = [_stopped(motion, limits, node) for motion in motions]
@@ -103,7 +103,7 @@ def integrated(sequence: Sequence, robot: Robot, source: str, *, rows: bool) -> 
 
 
 def _request_of(sequence: Sequence, node: NodeParameters) -> ActionRequest:
-    """A sequence as the node checks it. Raises ValueError for fields that do not fit together."""
+    """Check a sequence as the node does. Raises ValueError for fields that do not fit together."""
     fields = dict(sequence.fields)
     form = SplineForm(layout=fields.pop("layout", node.bspline_layout))
     schemes = node.control_space, node.finite_difference
@@ -116,36 +116,36 @@ def _request_of(sequence: Sequence, node: NodeParameters) -> ActionRequest:
 
 
 def between_points(samples: Samples, motion: Motion) -> Samples:
-    """The motion of these points, several times in each piece, for a figure."""
+    """Sample the motion between points several times in each segment, for a figure."""
     share = np.arange(DRAWN_PER_PIECE) / DRAWN_PER_PIECE
     time = np.append((motion.knots[:-1, None] + motion.steps[:, None] * share).ravel(), motion.knots[-1])
     return replace(samples, time=time, **dict(zip(QUANTITIES, _states_at(motion, time), strict=True)))
 
 
 def _rows_of(request: ActionRequest) -> tuple[np.ndarray, np.ndarray]:
-    """Times `[H]` or `[B, H]` and rows `[4, B, H, D]` of all trajectories, as of ~/integrate."""
+    """Return times `[H]` or `[B, H]` and rows `[4, B, H, D]` of all trajectories, as ~/integrate does."""
     call = request.call(request.start)
     states = TrajectoryIntegrator("cpu", "float64").integrate(call)
     return time_from_start(call.kernel, call.dt, request.horizon), states
 
 
 def _differences(sequence: Sequence) -> tuple[np.ndarray, np.ndarray]:
-    """Rows as from `_rows_of`, for recorded positions at uneven times."""
+    """Return what `_rows_of` returns, for recorded positions at uneven times."""
     recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
     arrays = [torch.from_numpy(np.array(values)) for values in (recorded.position, recorded.time, *start)]
     return recorded.time, np.stack(differentiate_positions(*arrays))[:, None]
 
 
 def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters) -> list[Motion]:
-    """The motion of each trajectory as the node reads it, as long as its actions; a recorded one ends with its samples.
+    """Return the interpolant of each trajectory, as long as its actions; a recorded motion ends with its samples.
 
-    It passes all positions, also where that asks for more than limits allow; `request` is the sequence's.
+    It passes all positions, even where that exceeds limits. `request` is the checked sequence.
     """
     free = np.full(request.actions.shape[2], np.inf)
     reading = Reading(node.publish_rest_tolerance, Bounds(-free, free, free, free, free))
     recorded, dt = None if request.spline is not None else sequence.recorded, 0.0
     if isinstance(request.dt, float) and sequence.fields["dt"].dtype != np.float32:
-        request, dt = request._replace(dt=None), request.dt  # the float32 of a request would round it
+        request, dt = request._replace(dt=None), request.dt  # The float32 of a request would round it.
     if recorded is not None and recorded.acceleration is None:
         request = request._replace(start=request.start._replace(rows=(*request.start.rows[:2], None)))
     motions = []
@@ -158,7 +158,7 @@ def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters
 
 
 def _stopped(motion: Motion, limits: JointLimits, node: NodeParameters) -> Motion:
-    """The motion brought to rest as by the node, with a brake within limits if one is needed.
+    """Bring a motion to rest as the node does, with a brake within limits if necessary.
 
     Raises ValueError if the limits allow no brake of reasonable length.
     """
@@ -171,7 +171,7 @@ def _stopped(motion: Motion, limits: JointLimits, node: NodeParameters) -> Motio
 
 
 def _points_of(motions: list[Motion]) -> tuple[np.ndarray, np.ndarray]:
-    """The motions at their points, as `_rows_of`; one that ends before the others rests."""
+    """Return the motions at their points, in the form of `_rows_of`; one that ends early rests from then on."""
     count = max(len(motion.knots) for motion in motions)
     times, states = [], []
     for motion in motions:
@@ -182,7 +182,7 @@ def _points_of(motions: list[Motion]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _states_at(motion: Motion, time: np.ndarray) -> np.ndarray:
-    """States `[4, N, D]` at times that include the end, where a motion that ends in motion has its last state."""
+    """Return states `[4, N, D]` at times; at the end, those of a motion that ends in motion are its last ones."""
     states = motion.states_at(time)
     if not motion.ends_at_rest:
         last = int(np.searchsorted(time, motion.knots[-1]))
@@ -191,7 +191,7 @@ def _states_at(motion: Motion, time: np.ndarray) -> np.ndarray:
 
 
 def _samples(sequence: Sequence, time: np.ndarray, states: np.ndarray, source: str) -> list[Samples]:
-    """The trajectories `[4, B, H, D]` at times `[H]` or `[B, H]`. Raises ValueError where they are not finite."""
+    """Return trajectories `[4, B, H, D]` at times `[H]` or `[B, H]`. Raises ValueError if they are not finite."""
     for name, values in zip(QUANTITIES, states, strict=True):
         if not np.isfinite(values).all():
             raise ValueError(f"expected a finite trajectory, got a {name} that is not")
@@ -203,9 +203,10 @@ def _samples(sequence: Sequence, time: np.ndarray, states: np.ndarray, source: s
 
 
 def _exceeded(plans: list[Motion], motions: list[Motion], limits: JointLimits, units: JointUnits) -> Iterator[str]:
-    """A line for each quantity of each joint and trajectory that exceeds a limit: its worst value, also between points.
+    """Yield a line with the worst value of each joint, quantity and trajectory beyond its limit, between points as
+    well.
 
-    Then one for each plan of held accelerations whose steps exceed the jerk limit: the node rejects it.
+    Then a line for each plan of held accelerations whose steps exceed the jerk limit: the node rejects it.
     """
     for number, motion in enumerate(motions):
         which = f" of trajectory {number}" if len(motions) > 1 else ""

@@ -1,4 +1,4 @@
-"""`ros2 run traj_integrator_ros monitor`: integrator nodes live in the terminal."""
+"""`ros2 run traj_integrator_ros monitor`: a live view of integrator nodes in the terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLES = (
 )
 LEVELS = {0: ("OK", "green"), 1: ("WARN", "yellow"), 2: ("ERROR", "red"), 3: ("STALE", "magenta")}
 SILENT_AFTER_S = 5.0
-"""A node that has been silent for this long is shown as gone."""
+"""Time, s, after which a silent node is shown as gone."""
 RATE_WINDOW_S = 2.0
 HISTORY = 60
 BARS = "▁▂▃▄▅▆▇█"
@@ -37,7 +37,7 @@ COUNTED = {"sequences": "received", "published": "answered", "service_calls": "s
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Watch until Ctrl-C; returns 0, or 1 where no node was heard within the timeout."""
+    """Watch until Ctrl-C; returns 0, or 1 if no node was heard within the timeout."""
     parser = ToolParser(
         NAME,
         "Shows rates, latency, rejections by reason, device and lifecycle state of integrator nodes, from\n"
@@ -59,7 +59,7 @@ def _monitor(options: argparse.Namespace) -> int:
             heard = f"nothing {which}on /diagnostics within {options.timeout:g} s"
             raise ToolFailure(f"{heard}; ROS domain or name differ?")
         if options.once:
-            session.spin(RATE_WINDOW_S)  # rates, and other nodes
+            session.spin(RATE_WINDOW_S)  # Rates, and other nodes.
             watch.print_lines()
             return 0
         session.spin(REFRESH_S)
@@ -101,7 +101,7 @@ class _Watch:
         sys.stdout.flush()
 
     def group(self) -> Group:
-        """All views for the terminal."""
+        """Return the views of all nodes for the terminal."""
         from rich.console import Group
 
         return Group(*map(panel, self.views.values()))
@@ -117,9 +117,9 @@ class _Watch:
             view.update(values, status.message, status.level[0])
 
     def _listen(self, name: str, rates: dict[str, Rate]) -> None:
-        """Count messages on a node's topics, unread; called repeatedly, since topics are discovered gradually.
+        """Count messages on a node's topics without reading them; called repeatedly, as topics are discovered.
 
-        Not trajectory_batch, which is published only while it has subscribers: watching must not cause work.
+        trajectory_batch is left out: it is computed only while it has subscribers, and watching must not cause work.
         """
         from rclpy.node import NodeNameNonExistentError
         from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -132,7 +132,7 @@ class _Watch:
         try:
             inputs = node.get_subscriber_names_and_types_by_node(base, namespace or "/")
             outputs = node.get_publisher_names_and_types_by_node(base, namespace or "/")
-        except NodeNameNonExistentError:  # its diagnostics may come before its name is known
+        except NodeNameNonExistentError:  # Its diagnostics may come before its name is known.
             return
         qos = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
         for message_type, found in ((JointState, inputs), (ActionSequence, inputs), (JointTrajectory, outputs)):
@@ -143,7 +143,7 @@ class _Watch:
 
 
 class Rate:
-    """Messages per second over the last moments."""
+    """Counts messages per second."""
 
     def __init__(self) -> None:
         self._counts: list[tuple[float, int]] = [(time.monotonic(), 0)]
@@ -175,11 +175,11 @@ class NodeView:
     rates: dict[str, float] = field(default_factory=dict)
     """Counts per second between the last two statuses."""
     topics: dict[str, Rate] = field(default_factory=dict)
-    """Messages that come on its topics."""
+    """Rates of messages on its topics."""
     latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
     def update(self, values: Mapping[str, str], message: str, level: int, now: float | None = None) -> None:
-        """Take over a status; `now` is monotonic time, s."""
+        """Take a status; `now` is monotonic time, s."""
         now = time.monotonic() if now is None else now
         passed = now - self.received_at
         if self.values and passed > 0:
@@ -193,17 +193,17 @@ class NodeView:
             self.latencies_ms.append(float(values["sequence_latency_p99_ms"]))
 
     def silent_for(self) -> float:
-        """Time since the last status, s."""
+        """Return the time since the last status, s."""
         return time.monotonic() - self.received_at
 
     def counts(self, kind: str) -> dict[str, int]:
-        """Counts above 0 by reason, the largest first; `kind` is "rejected" or "warned"."""
+        """Return the counts above 0 by reason, the largest first; `kind` is "rejected" or "warned"."""
         prefix = f"{kind}."
         found = {key[len(prefix) :]: int(value) for key, value in self.values.items() if key.startswith(prefix)}
         return dict(sorted(((reason, n) for reason, n in found.items() if n), key=lambda item: -item[1]))
 
     def latencies(self, kind: str) -> tuple[str, str]:
-        """Median and 99th percentile of the latency, ms; `kind` is "sequence" or "service"."""
+        """Return median and 99th percentile of the latency, ms; `kind` is "sequence" or "service"."""
         return self.values[f"{kind}_latency_p50_ms"], self.values[f"{kind}_latency_p99_ms"]
 
 
@@ -213,7 +213,7 @@ def is_integrator(values: Mapping[str, str]) -> bool:
 
 
 def one_line(view: NodeView) -> str:
-    """The view as one line of plain text."""
+    """Format a view as one line of plain text."""
     values, level = view.values, LEVELS.get(view.level, ("?", ""))[0]
     why = f" ({view.message})" if view.level else ""
     rates = " ".join(f"{topic}={rate.per_second():.0f}/s" for topic, rate in view.topics.items())
@@ -229,7 +229,7 @@ def one_line(view: NodeView) -> str:
 
 
 def panel(view: NodeView) -> Panel:
-    """The view as a panel for the terminal."""
+    """Format a view as a panel for the terminal."""
     from rich.columns import Columns
     from rich.panel import Panel
     from rich.text import Text
@@ -265,7 +265,7 @@ def panel(view: NodeView) -> Panel:
 
 
 def bars(values: deque[float]) -> str:
-    """A history as little bars; the highest is the largest value."""
+    """Format a history as small bars, the highest of which is the largest value."""
     top = max(values, default=0.0)
     if top <= 0:
         return ""
@@ -273,7 +273,7 @@ def bars(values: deque[float]) -> str:
 
 
 def _measured(value: str, unit: str) -> str:
-    """A value of the diagnostics with its unit, or "none" before the first measurement."""
+    """Format a value of the diagnostics with its unit, or "none" before the first measurement."""
     return value if value == "none" else f"{value}{unit}"
 
 

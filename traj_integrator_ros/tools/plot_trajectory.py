@@ -43,7 +43,7 @@ EXAMPLES = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Draw a trajectory; returns 0, also where limits are exceeded: those are listed."""
+    """Draw a trajectory and list the limits that it exceeds; returns 0 in any case."""
     parser = ToolParser(
         NAME,
         "Draws position, velocity, acceleration and jerk of every joint against the robot's limits, from a topic or a\n"
@@ -66,7 +66,7 @@ def _plot(options: argparse.Namespace) -> int:
     if options.out.suffix not in PICTURES:
         raise UserError(f"--out: expected a file ending in {', '.join(PICTURES)}, got {options.out}")
     require("matplotlib", "drawing")
-    robot = load_robot(options.params, options.urdf)  # before the wait for a message, because it may be wrong
+    robot = load_robot(options.params, options.urdf)  # Before the wait for a message, because it may be wrong.
     samples, robot = (_from_file(options, robot), robot) if options.file else _from_topic(options, robot)
     unknown = [joint for joint in options.joints or () if joint not in samples.joint_names]
     if unknown:
@@ -81,7 +81,7 @@ def _plot(options: argparse.Namespace) -> int:
 
 
 def _from_file(options: argparse.Namespace, robot: Robot) -> Samples:
-    """A motion: joint states as a continuous way, trajectories as a controller takes them."""
+    """Read a motion: joint states become a continuous path, trajectories what a controller makes of them."""
     samples = read_samples(options.file, options.topic, note, options.row, states_first=False, units=units_of(options))
     return robot.unwrapped(samples) if samples.nature is Nature.MEASURED else samples
 

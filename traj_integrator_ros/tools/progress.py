@@ -41,7 +41,7 @@ class Progress(AbstractContextManager):
         self._total, self._unit, self._told = total, unit, time.monotonic()
 
     def update(self, done: float, detail: str = "") -> None:
-        """Report how far the stage is, in its unit."""
+        """Report how much of the stage is done, in its unit."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, detail=detail)
         elif not self._quiet and self._total is not None and (now := time.monotonic()) - self._told >= PLAIN_EVERY:

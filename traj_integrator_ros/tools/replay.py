@@ -19,7 +19,7 @@ from .ros_session import RosSession
 NAME = "replay"
 TOPIC = "joint_states"
 SUBSCRIBER_WITHIN_S = 2.0
-"""Time, s, for subscribers to be discovered before the first sample."""
+"""Longest wait, s, for subscribers before the first sample."""
 EXAMPLES = (
     (f"{NAME} recording.db3", "joint states of a rosbag2 recording on joint_states, as fast as they came"),
     (
@@ -85,9 +85,9 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def due_samples(time_s: np.ndarray, passes: int | None) -> Iterator[tuple[int, int, float]]:
-    """Pass, sample, and when it is due by the monotonic clock, s, from now on; None plays endlessly.
+    """Yield pass and index of each sample, and when it is due, s of the monotonic clock; `passes` None is endless.
 
-    The first sample of a pass is due a mean step after the last one of the pass before.
+    The first sample of a pass is due a mean step after the last sample of the pass before.
     """
     begin = time.monotonic()
     pass_s = float(time_s[-1] + np.diff(time_s).mean()) if len(time_s) > 1 else 0.0

@@ -108,7 +108,7 @@ def _retime(options: argparse.Namespace) -> int:
 
 
 def _computed(work: Callable[[], Retimed], what: str) -> Retimed:
-    """The result of work in C++, during which Ctrl-C ends the tool; after the first second, progress is shown."""
+    """Return the result of work in C++. Meanwhile Ctrl-C ends the tool, and after a second progress is shown."""
     began, future = time.monotonic(), in_background(work)
     if not wait([future], 1.0).done:
         with Progress() as progress:
@@ -119,7 +119,7 @@ def _computed(work: Callable[[], Retimed], what: str) -> Retimed:
 
 
 def _rows_of(samples: Samples, options: argparse.Namespace) -> tuple[Tensor, dict[str, object]]:
-    """The waypoints `[1, N, D]`, and the other arguments of `retime`."""
+    """Return the waypoints `[1, N, D]`, and the other arguments of `retime`."""
     import torch
 
     arrays = [samples.position] if options.fastest else [samples.position, samples.velocity, samples.acceleration]
@@ -128,13 +128,13 @@ def _rows_of(samples: Samples, options: argparse.Namespace) -> tuple[Tensor, dic
         return position, {"mode": "fastest"}
     velocity, acceleration = rates
     if options.tolerance or (options.order == 3 and (velocity is None or acceleration is None)):
-        velocity = acceleration = None  # a spline through or near the positions; order 3 needs both or neither
+        velocity = acceleration = None  # A spline through or near the positions; order 3 needs both or neither.
     dt = torch.from_numpy(np.diff(samples.time))
     return position, {"mode": "slow only", "dt": dt, "velocity": velocity, "acceleration": acceleration}
 
 
 def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> MotionLimits:
-    """The limits of the motion's joints. Raises UserError where one is missing."""
+    """Return the limits of the motion's joints. Raises UserError if one is missing."""
     import torch
 
     from ..kernels.retime import MotionLimits
@@ -152,7 +152,7 @@ def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> M
 
 
 def _told(found: Retimed, samples: Samples, points: int) -> str:
-    """Duration, and the limits that determine it, in a line."""
+    """Describe the duration, and the limits that determine it, in a line."""
     duration = float(found.duration[0])
     if bool(found.unchanged[0]):
         return f"unchanged, {points} points, {duration:.3f} s: it keeps the limits"

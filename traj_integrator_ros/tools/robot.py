@@ -1,4 +1,4 @@
-"""The robot that a tool works for: joints, limits and units from a parameter file of the node, or from a URDF."""
+"""The robot of a tool: joints, limits and units from a parameter file of the node, or from a URDF."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:  # imports torch
     from ..parameters.parameters import NodeParameters
 
 NODE = "traj_integrator"
-"""Name of the node whose parameters are taken from a file that has several nodes."""
+"""Name of the node whose parameters are taken from a file for several nodes."""
 _OTHERS = ("constraints.", "qos_overrides.", "use_sim_time", "start_type_description_service")
-"""Beginnings of names that belong to single joints, to topics or to ROS."""
+"""Beginnings of parameter names that belong to single joints, to topics or to ROS."""
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,21 @@ class Robot:
     """A robot's joints, units and limits, as far as they are known."""
 
     limits: JointLimits | None = None
-    """None if neither a parameter file nor a URDF was given, or if a URDF's joints are not known yet."""
+    """Limits of the joints; None if no file gives any, or if the joints of a URDF are not chosen yet."""
     units: JointUnits = field(default_factory=JointUnits)
     source: str = ""
-    """The file that names its joints."""
+    """File that names the joints."""
     continuous: tuple[str, ...] = ()
-    """Joints that turn without end."""
+    """Continuous joints, which turn without end."""
     parameters: NodeParameters | None = None
-    """The node's parameters, if a file of them was given."""
+    """The node's parameters, if a parameter file was given."""
     urdf: str = ""
-    """A URDF with the limits of many joints, of which only the motion's are judged; empty for a parameter file."""
+    """Text of a URDF, from which the limits of a motion's joints are taken; empty with a parameter file."""
 
     def described(self, urdf: str, topic: str) -> Robot:
-        """The robot with units and turning joints from a URDF on a topic, unless a file gives them.
+        """Return the robot with units and continuous joints from a URDF on a topic, unless a file gives them.
 
-        One that cannot be read is reported in a line on standard error.
+        A URDF that cannot be read is reported in a line on standard error.
         """
         if not urdf or self.units.slides:
             return self
@@ -62,7 +62,7 @@ class Robot:
         return replace(self, units=_units_of(types), continuous=(*self.continuous, *turning))
 
     def unwrapped(self, samples: Samples) -> Samples:
-        """A motion whose continuous joints go on where their angles pass pi, which is told."""
+        """Unwrap the continuous joints of a motion, so that angles go on at pi, and report that."""
         turning = np.isin(samples.joint_names, self.continuous)
         position = np.array(samples.position)
         position[:, turning] = np.unwrap(position[:, turning], axis=0)
@@ -73,10 +73,10 @@ class Robot:
         return replace(samples, position=position)
 
     def for_motion(self, joint_names: Sequence[str]) -> Robot:
-        """The robot with the limits of a motion's joints.
+        """Return the robot with the limits of a motion's joints.
 
-        Joints that it does not have are reported in a line on standard error. Raises UserError if it has none of
-        them, because then it is another robot, or if a limit of theirs is wrong.
+        Joints that the robot lacks are reported in a line on standard error. Raises UserError if it lacks all of them,
+        since it is another robot then, or if one of their limits is wrong.
         """
         robot = self
         if self.urdf:
@@ -100,13 +100,13 @@ class Robot:
 
 
 def add_robot_options(parser: ToolParser, params_help: str) -> None:
-    """The options --params and --urdf."""
+    """Add the options --params and --urdf."""
     parser.option("--params", params_help, "FILE", file)
     parser.option("--urdf", "the robot's URDF: limits that --params does not give, and units", "FILE", file)
 
 
 def load_robot(params: Path | None, urdf: Path | None) -> Robot:
-    """The robot of a parameter file, with the URDF given there or here, as the node uses them. Raises UserError."""
+    """Return the robot of a parameter file, with the URDF that it or an option names. Raises UserError."""
     if params is not None:
         return _of_parameters(params, urdf)
     if urdf is None:
@@ -147,7 +147,7 @@ def _turning(types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _parameters(path: Path) -> dict[str, object]:
-    """The node's parameters in a file by their dotted names."""
+    """Return the node's parameters in a file by their dotted names."""
     require("yaml", f"reading {path}")
     import yaml
 

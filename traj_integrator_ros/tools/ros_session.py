@@ -1,4 +1,4 @@
-"""A ROS node that lives as long as a tool needs it to talk."""
+"""A ROS node for as long as a tool needs one."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 POLL_S = 0.02
 DESCRIPTION = "robot_description"
 DESCRIBED_WITHIN_S = 5.0
-"""Longest wait, s, for a latched message."""
+"""Longest wait, s, for a latched message such as the URDF."""
 NO_ROS = "ROS 2 is needed (source its setup file, or make setup and . .venv/environment.sh)"
 
 
 class RosSession(AbstractContextManager):
-    """A node on a context of its own, until the end of its block; it sends and receives only within its methods.
+    """A node on a context of its own, until the end of a `with` block; it sends and receives only in its methods.
 
-    `ros_arguments` are --ros-args and what follows; `namespace` is the node's unless they have one. Raises
-    UserError for wrong ROS arguments, ToolFailure without ROS 2.
+    `ros_arguments` are --ros-args and what follows; `namespace` is the node's unless they give one. Raises UserError
+    for wrong ROS arguments, and ToolFailure without ROS 2.
     """
 
     def __init__(self, name: str, ros_arguments: Sequence[str] = (), namespace: str | None = None) -> None:
@@ -40,7 +40,7 @@ class RosSession(AbstractContextManager):
         try:
             rclpy.init(args=["tool", *ros_arguments], context=self._context, signal_handler_options=no_signals)
             self.node: Node = rclpy.create_node(name, namespace=namespace, context=self._context)
-        except Exception as error:  # rclpy has several kinds for wrong arguments
+        except Exception as error:  # rclpy has several errors for wrong arguments.
             raise UserError(f"--ros-args: {_without_places(error)}") from None
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
@@ -59,7 +59,7 @@ class RosSession(AbstractContextManager):
         self._executor.spin_once(timeout_sec=timeout_s)
 
     def spin_until(self, done: Callable[[], object], timeout_s: float | None) -> bool:
-        """Handle messages until `done()` or until the time is over (None: never); returns whether it is done."""
+        """Handle messages until `done()`, or until the time is over (None: no limit); returns whether it is done."""
         deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         while not done():
             left = deadline - time.monotonic()
@@ -73,14 +73,14 @@ class RosSession(AbstractContextManager):
         self.spin_until(lambda: False, duration_s)
 
     def resolve(self, topic: str) -> str:
-        """The full name of a topic, remapped."""
+        """Return the full name of a topic after remapping."""
         try:
             return self.node.resolve_topic_name(topic)
-        except Exception as error:  # rclpy has several kinds for wrong names
+        except Exception as error:  # rclpy has several errors for wrong names.
             raise UserError(f"topic: expected a valid name, got {topic!r}: {_without_places(error)}") from None
 
     def robot_description(self) -> tuple[str, str]:
-        """The robot's URDF from robot_description, empty if nobody is known to publish it; and the topic."""
+        """Return the robot's URDF from robot_description, empty if nobody publishes it, and the topic."""
         from rclpy.qos import DurabilityPolicy, QoSProfile
         from std_msgs.msg import String
 
@@ -107,7 +107,7 @@ class RosSession(AbstractContextManager):
         return found
 
     def qos_for(self, topic: str, depth: int = 100) -> QoSProfile:
-        """A profile that matches the present publishers of a topic, with the guarantees that all of them give."""
+        """Return a profile that matches the publishers of a topic, with the guarantees that all of them give."""
         from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
         found = [info.qos_profile for info in self.node.get_publishers_info_by_topic(self.resolve(topic))]
@@ -121,5 +121,5 @@ class RosSession(AbstractContextManager):
 
 
 def _without_places(error: Exception) -> str:
-    """An error of rclpy without the source places that it names."""
+    """Return the text of an error of rclpy without the places in source files that it names."""
     return re.sub(r",? at \S+:\d+", "", str(error))
