@@ -11,11 +11,11 @@ Usable without ROS: this package imports nothing but torch. One public function 
 `bspline_step`         control points of a uniform B-spline, to rest or to a goal state
 =====================  ==============================================================
 
-`quadratic_cost` computes a cost of their trajectories, with gradients, in one pass; `limit_violations` how far they
-exceed their limits. `MAPS` lists the maps with what a
-caller needs to know about them; `ControlMap.vjp` gives gradients without a forward pass. Each map is one torch operator
-(`torch.ops.traj_integrator`), differentiable to any order in reverse and forward mode, under `torch.func` transforms,
-`torch.compile` and `torch.export`; DTensors pass through. `backend_info()` tells which backend runs where, and why.
+`quadratic_cost` computes a cost of trajectories, with gradients, in one pass, and `limit_violations` how far they
+exceed limits. `MAPS` lists the maps with their properties; `ControlMap.vjp` gives gradients without a forward pass.
+Each map is one torch operator (`torch.ops.traj_integrator`), differentiable to any order in reverse and forward mode,
+under `torch.func` transforms, `torch.compile` and `torch.export`; DTensors pass through. `backend_info()` says which
+backend runs on which device, and why.
 """
 
 from .. import __version__
@@ -64,4 +64,4 @@ __all__ = [
     "velocity_step",
 ]
 
-native_kernels()  # reports at import, rather than at the first step, that the C++ kernels are missing, and why
+native_kernels()  # This logs at import, and not at the first step, that the C++ kernels are missing, and why.

@@ -1,4 +1,4 @@
-"""Arguments in place of tensors of one dtype: numbers, arrays, lists, mixed precisions under autocast.
+"""Converts arguments to tensors of one dtype: numbers, arrays, lists, and mixed precisions under autocast.
 
 All functions can be traced by `torch.compile` and `torch.export`.
 """
@@ -22,7 +22,7 @@ def values_hidden() -> bool:
 
 
 def is_watched() -> bool:
-    """Return whether a tensor may carry hidden data: a tangent, or the additions of a transform or a mode."""
+    """Return whether a tensor may carry hidden data: a tangent, or what a transform or a mode adds."""
     return forward_ad._current_level >= 0 or _is_transformed()
 
 
@@ -31,7 +31,7 @@ def _is_transformed() -> bool:
 
 
 def promoted(tensors: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """Return the tensors as they are, except under autocast: there, float16 and bfloat16 beside others become float32.
+    """Return the tensors; under autocast, float16 and bfloat16 beside other dtypes become float32.
 
     Torch's own operations treat operands of different dtypes in the same way (its "promote" list).
     """

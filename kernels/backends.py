@@ -43,7 +43,7 @@ class Backend(str, enum.Enum):
 
 
 class BackendUnavailable(RuntimeError):
-    """A backend was asked for that cannot run here; the message says why."""
+    """The requested backend cannot run here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class BackendInfo:
     backend: Backend
     """The backend that runs when none is selected."""
     reason: str
-    """The reason why it is the default."""
+    """Why it is the default."""
     unavailable: dict[Backend, str]
     """The backends that cannot run on this device, and why."""
 
@@ -137,7 +137,7 @@ def _describe(device_type: str) -> BackendInfo:
 
 
 def _obstacle(backend: Backend, device_type: str) -> str | None:
-    """Why a backend cannot run on a kind of device; None if it can."""
+    """Return why a backend cannot run on a kind of device; None if it can."""
     if backend is Backend.REFERENCE:
         return None
     package = importlib.util.find_spec(_PACKAGES[backend], __package__)
@@ -152,7 +152,7 @@ def _obstacle(backend: Backend, device_type: str) -> str | None:
         return "it needs a CUDA device, or TRITON_INTERPRET=1 set before triton is imported"
     try:
         _import(backend, "chain" if backend is Backend.TRITON else "")
-    except Exception as error:  # any exception raised by importing an optional compiled part is the reason
+    except Exception as error:  # Any exception that the import of an optional compiled part raises is the reason.
         return f"its import failed: {error}"
     # A device that is first used while a graph is captured is not probed: a probe would wait for it.
     if device_type != "cuda" or not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing():

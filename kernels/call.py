@@ -1,8 +1,8 @@
-"""The way of the public functions to their operators: chooses what checks and computes a call.
+"""From the public functions to their operators: chooses what checks and computes a call.
 
 In the ordinary case, real CPU tensors outside of tracing and transforms, the C++ extension is called directly, with one
-node of autograd (`native.FastMap`). All others, including wrong arguments, go through the validators and the operators:
-both compute the same numbers and record the same derivatives.
+node of autograd (`native.FastMap`). All other calls, and those with wrong arguments, go through the validators and the
+operators. Both ways compute the same numbers and record the same derivatives.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def step(
 ) -> Trajectory:
     """Check the arguments of a public step function and run the forward operator.
 
-    `values` are those of `Inputs`, as far as the map takes them.
+    `values` are those of `Inputs` that the map takes.
     """
     if backend is None and not is_compiling():
         fast = fast_map(operator, *scheme)

@@ -1,8 +1,8 @@
 """Derivatives of the step operators: their autograd nodes, and the gradient of dt.
 
-The maps are linear in actions, start and goal: a map and its vjp are each other's derivative, and one kind of node
-serves both. It saves the step lengths and the indices, and the rest only if the gradient of dt is wanted. That one is
-computed by a C++ kernel, or by the reference in float64, which torch can differentiate again.
+The maps are linear in actions, start and goal, so that a map and its vjp are each other's derivative, and one kind of
+node serves both. A node saves the step lengths and the indices, and other inputs only if the gradient of dt is wanted.
+A C++ kernel computes that gradient, or the reference in float64, which torch can differentiate again.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def dt_gradient(
 
 
 def moved_inputs(inputs: Inputs, tangents: Tensors, rate: Tensor | None, action_order: int) -> Inputs | None:
-    """Return the inputs whose map is the tangent of a map; None if nothing moves.
+    """Return the inputs for which the map gives the tangent of a map; None if all tangents are zero.
 
-    A map is linear in all but dt. With one step length for each trajectory it is also the same map in another unit of
-    time: where dt grows at the `rate` r, `[1 or B, 1]`, relative to itself, derivatives of order q by time shrink by q
-    r. So the tangent of output q is the map of the tangents plus q r times each input of order q, less q r times the
-    output, which the caller subtracts. Actions have the order `action_order`.
+    A map is linear in all inputs but dt. With one step length for each trajectory, another dt is another unit of time:
+    if dt grows at the relative `rate` r, `[1 or B, 1]`, derivatives of order q by time shrink at q r. Therefore the
+    tangent of output q is the map of the tangents plus q r times each input of order q, less q r times the output,
+    which the caller subtracts. Actions have the order `action_order`.
     """
     if rate is None and all(tangent is None for tangent in tangents):
         return None
@@ -91,7 +91,7 @@ class _Call(NamedTuple):
     """Flags of the wanted results of a vjp."""
     options: Sequence[object]
     placements: Sequence[object] | None
-    """Derivatives of trajectories that are DTensors."""
+    """Placements of trajectories that are DTensors; otherwise None."""
 
     def placed(self, trajectories: Tensors) -> Tensors:
         """Redistribute gradients like the trajectories; the gradient of a sum, for example, arrives replicated."""
@@ -104,10 +104,10 @@ class _Call(NamedTuple):
         return VjpInputs(upstream, self.indices, self.dt, self.counts, self.shape[1], needs)
 
     def moved(self, values: Tensors) -> Inputs:
-        """Inputs of the map for tangents, or what takes their place; zeros for actions that have none.
+        """Return the inputs of the map for tangents; actions without a tangent are zeros.
 
-        A goal that has none gets zeros, too, because the map without a goal is a different map. Where no row moves
-        there is no pool for the index to pick from.
+        A goal without a tangent is zeros, too, because the map without a goal is another map. If no row has a tangent,
+        there is no pool, and so no index.
         """
         values, batch = list(values), self.shape[0]
         if values[0] is None:
@@ -187,7 +187,7 @@ def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction
 
 
 def _split(arguments: Sequence) -> tuple[Tensors, _Call]:
-    """The tensors in which a map is linear, and the rest."""
+    """Split arguments into the tensors in which a map is linear, and the rest."""
     inputs, options = Inputs.split(arguments)
     start, goal = (end.count for end in inputs.ends)
     # A start that is all None counts as one row.
@@ -196,7 +196,7 @@ def _split(arguments: Sequence) -> tuple[Tensors, _Call]:
 
 
 def _split_vjp(arguments: Sequence) -> tuple[Tensors, _Call]:
-    """The tensors of a vjp and the rest of its call."""
+    """Split arguments of a vjp into its tensors and the rest."""
     inputs, options = VjpInputs.split(arguments)
     batch, _, dof = inputs.like.shape
     shape = batch, inputs.action_horizon, dof
@@ -217,7 +217,7 @@ def _forward(operator: Signature, call: _Call, inputs: Inputs, needs: Sequence[b
 def _dt_gradient(
     operator: Signature, call: _Call, inputs: Inputs, upstream: Tensors, *, truncates: bool
 ) -> Tensor | None:
-    """Gradient of dt of the map, or of the map whose transpose the vjp is."""
+    """Return the gradient of dt of the map, or of the map whose transpose the vjp is."""
     scheme, backend = operator.scheme(call.options), call.options[-1]
     total = None
     for variant, taken in operator.variants(inputs, call.options) if truncates else [(inputs, range(4))]:

@@ -1,4 +1,4 @@
-"""A checked call of `quadratic_cost`: in one pass of the C++ loops, by operators, or on the shards of DTensors."""
+"""Computes a checked call of `quadratic_cost`: in one pass of the C++ loops, by operators, or on shards of DTensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HAS_ROWS = CostTerm(weight=True, target=True, terminal_weight=False, limit_weig
 
 
 class CostProblem(NamedTuple):
-    """The results to compute; the dt of `inputs` may be a number here."""
+    """A cost and its inputs; the dt of `inputs` may be a number here."""
 
     kernel: ControlMap
     inputs: Inputs
@@ -50,7 +50,7 @@ class CostProblem(NamedTuple):
 
 
 def cost_of_problem(problem: CostProblem) -> Tensor:
-    """Return the cost, `[B]` in the action's dtype: by one pass of the loops where it applies, otherwise composed."""
+    """Return the cost, `[B]` in the action's dtype: in one pass of the loops if possible, otherwise composed."""
     value = None
     if problem.backend in (None, Backend.NATIVE.value):
         values, indices, dt = problem.inputs
@@ -66,10 +66,10 @@ def ordinary_cost(
     dt: object,
     cost: QuadraticCost,
 ) -> Tensor | None:
-    """The cost of ordinary tensors with one step length, `[B]`, without more checks than the loops' own.
+    """Return the cost of ordinary tensors with one step length, `[B]`, checked by the loops alone.
 
-    `values` and `indices` are those of `Inputs`. None, having done nothing, if anything is out of the ordinary: that is
-    left to the general way, which says what is wrong.
+    `values` and `indices` are those of `Inputs`. Returns None, without any effect, if anything is out of the ordinary:
+    the general way then computes the cost or names the error.
     """
     action = values[0]
     if torch.compiler.is_compiling() or type(dt) is not float or type(action) not in _PLAIN:
@@ -97,10 +97,10 @@ def sharded_cost(problem: CostProblem) -> Tensor:
 
 
 def _in_one_pass(values: Sequence[Tensor | None], problem: CostProblem) -> Tensor | None:
-    """The cost by the loops; None, without any effect, if they do not apply.
+    """Return the cost by the loops; None, without any effect, if they cannot compute it.
 
-    They do to ordinary tensors on the CPU of which `values` alone require grad, outside of transforms and modes. The
-    problem has no values, because it is kept: autograd tracks only tensors that are saved through ctx.
+    They can for ordinary tensors on the CPU, outside of transforms and modes, if only `values` require grad. The
+    problem contains no values, because autograd tracks only tensors that are saved through ctx.
     """
     native = None if torch.compiler.is_compiling() else native_kernels()
     if native is None:
@@ -136,7 +136,7 @@ class _FusedCost(_SingleLevelFunction):
 
 
 def _of_rows(problem: CostProblem, upstream: Tensor, gradients: Sequence[Tensor | None]) -> Iterator[Tensor | None]:
-    """Gradients of start and goal: times the upstream gradient, summed over trajectories that share a row."""
+    """Yield gradients of start and goal, times the upstream gradient, summed over trajectories that share a row."""
     inputs = problem.inputs
     places = [(row, end.index) for end in inputs.ends for row in end.rows]
     for (row, index), gradient in zip(places, gradients, strict=False):

@@ -37,16 +37,15 @@ def quadratic_cost(
 ) -> Tensor:
     """Return the cost of the trajectories of `control_map`: squared deviations and violations of limits, and duration.
 
-    On the CPU, one pass computes map, cost and the gradients of
-    actions, start and goal, in float64 for every dtype: no trajectory is written to memory, and the gradients are ready
-    as soon as the cost is. For a gradient of dt or of the cost's own tensors, for a second derivative and under
-    transforms, the cost is composed of the operators of the maps and torch's own. It is differentiable in every tensor
-    argument, to any order. DTensors are computed on their shards; weights, targets and limits may then be plain
-    tensors, the same on every device.
+    On the CPU, one pass computes map, cost and the gradients of actions, start and goal, in float64 for every dtype. No
+    trajectory is written to memory, and the gradients are ready together with the cost. A gradient of dt or of the
+    cost's own tensors, a second derivative, and transforms use a composition of the maps' and torch's own operators.
+    The cost is differentiable in every tensor argument, to any order. DTensors are computed on their shards; weights,
+    targets and limits may then be plain tensors, the same on every device.
 
     `cost` has weights, targets and limits of the four outputs (`CostTerm`), and the weight of the duration.
-    `control_map` is a map, or what the function of that name takes. All other arguments and the errors are those of the
-    map's public function; what it does not take must be None.
+    `control_map` is a map, or an argument of the function of that name. All other arguments and the errors are those of
+    the map's public function; arguments that the map does not take must be None.
 
     Returns:
         `[B]`, in the action's dtype.

@@ -33,17 +33,18 @@ class CostTerm(NamedTuple):
     """
 
     weight: Number | None = None
-    """`[D]`, `[H, D]` or `[B, H, D]`; H is the number of output rows."""
+    """Weight of squared deviations, `[D]`, `[H, D]` or `[B, H, D]`; H is the number of output rows."""
     target: Number | None = None
     """Target of the output, in its unit and in the same shapes."""
     terminal_weight: Number | None = None
-    """`[D]` or `[B, D]`."""
+    """Weight of the squared deviation in the last row, `[D]` or `[B, D]`."""
     limit_weight: Number | None = None
-    """`[D]`; needs a limit. Limits without it cost nothing, and are for `limit_violations`."""
+    """Weight of squared violations, `[D]`, which requires a limit. Limits without it are for `limit_violations` alone.
+    """
     lower: Number | None = None
-    """`[D]`, in the unit of the output; None or -inf: no limit."""
+    """Lower limit, `[D]`, in the unit of the output; None or -inf: no limit."""
     upper: Number | None = None
-    """`[D]`, in the unit of the output; None or inf: no limit."""
+    """Upper limit, `[D]`, in the unit of the output; None or inf: no limit."""
 
 
 class QuadraticCost(NamedTuple):
@@ -54,11 +55,12 @@ class QuadraticCost(NamedTuple):
     acceleration: CostTerm = CostTerm()
     jerk: CostTerm = CostTerm()
     duration_weight: Number | None = None
-    """Weight of the seconds from the start to the last row: a number, or `[B]`. Its gradient is one of dt."""
+    """Weight of the time from the start to the last row, s: a number, or `[B]`. It contributes to the gradient of dt.
+    """
 
     @property
     def outputs(self) -> tuple[CostTerm, CostTerm, CostTerm, CostTerm]:
-        """The terms of position to jerk."""
+        """The terms of position, velocity, acceleration and jerk."""
         return self[:4]
 
 
@@ -69,22 +71,23 @@ _pytree._register_namedtuple(QuadraticCost, serialized_type_name="traj_integrato
 _NUMBERS = {float, int, type(None)}
 
 Terms = tuple[CostTerm, CostTerm, CostTerm, CostTerm]
-"""Terms of position to jerk: every field is a tensor or None; without either limit, both are None."""
+"""Terms of position, velocity, acceleration and jerk, whose fields are tensors or None; limits are both given or None.
+"""
 
 
 def limit_violations(trajectory: Trajectory | Sequence[Tensor], cost: QuadraticCost) -> Trajectory:
     """Return `max(x - upper, lower - x)` for every row and joint: positive beyond a limit, negative by the room left.
 
     `quadratic_cost` adds squares of the positive part, which vanish with their gradient at the limit. Augmented
-    Lagrangian methods and SQP need the values: c <= 0 is the constraint, and `limit_weight` is not used. Differentiable
-    to any order; where there is no limit the value is -inf.
+    Lagrangian methods and SQP need the values themselves, with the constraint c <= 0; `limit_weight` is not used. The
+    values are differentiable to any order, and -inf where there is no limit.
 
     Args:
         trajectory: outputs of a map, `[B, H, D]` each.
-        cost: whose limits to take (`CostTerm.lower`, `CostTerm.upper`); they need no `limit_weight` here.
+        cost: has the limits (`CostTerm.lower`, `CostTerm.upper`), which need no `limit_weight` here.
 
     Returns:
-        `[B, H, D]` for each output, in its unit, float32 at least; what has no limits takes no memory.
+        `[B, H, D]` for each output, in its unit, float32 at least; an output without limits takes no memory.
 
     Raises:
         TypeError: a limit of a wrong type or dtype, named.

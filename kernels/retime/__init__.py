@@ -1,7 +1,7 @@
-"""Retiming: gives a path times, as early as the limits of its joints allow, or slows a plan if it must be slowed.
+"""Retiming: finds the earliest times at which a path can be passed within limits, or slows a plan that exceeds them.
 
-The computation is in C++ (`src/`), which needs nothing but Python's headers; this room checks arguments and keeps
-results. May import the machinery that the kernels share; no other room of theirs.
+C++ (`src/`) does the computation and needs nothing but Python's headers; this room checks arguments and keeps results.
+It may import the modules that the kernels share, but no other room of theirs.
 """
 
 from .certificate import Certificate, certify

@@ -18,18 +18,18 @@ QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 class Certificate:
     """Least and greatest values that the joints reach anywhere, not only at the points; float64.
 
-    Jerk is the jerk of the pieces: a jump of the acceleration from one piece to the next is not counted.
+    Jerk is that within segments: a jump of the acceleration between two segments is not counted.
     """
 
     lowest: Tensor
-    """`[B, 4, D]`: position, velocity, acceleration, jerk."""
+    """Least position, velocity, acceleration and jerk, `[B, 4, D]`."""
     highest: Tensor
     lowest_at: Tensor
-    """`[B, 4, D]`: the point before the place of the extreme."""
+    """Index of the point before each of these extremes, `[B, 4, D]`."""
     highest_at: Tensor
 
     def ratios(self, limits: MotionLimits) -> Tensor:
-        """Greatest velocity, acceleration, jerk of each joint relative to its limits, `[B, 3, D]`; kept: at most 1."""
+        """Return the greatest velocity, acceleration and jerk relative to limits, `[B, 3, D]`: at most 1 if kept."""
         batch, _, dof = self.lowest.shape
         velocity, least, most, jerk = limits.rows(batch, dof)
         low, high = self.lowest, self.highest
@@ -53,14 +53,15 @@ def certify(
 ) -> Certificate:
     """Find the extremes of the motion that joint_trajectory_controller plays between points.
 
-    That is a quintic between points with velocity and acceleration, a cubic between points with velocity, else a line.
+    It plays quintics between points with velocity and acceleration, cubics between points with velocity, and otherwise
+    straight lines.
 
     Args:
         times: `[B, P]` or `[P]`, s, increasing.
         position: `[B, P, D]` or `[P, D]`, rad.
         velocity: the same shape, rad/s.
         acceleration: the same shape, rad/s^2; only together with velocities.
-        counts: `[B]`, how many of the points count; default: all.
+        counts: number of points that count, `[B]`; by default all.
 
     Raises:
         NotImplementedError: a tensor of a `torch.func` transform.

@@ -11,33 +11,37 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from .limits import MotionLimits
 
 PLACES = 80
-"""Room for each row: at most 4 turns are seen in a piece of the spline, with at most 16 places from one to the next."""
+"""Number of places that are reserved for each row: a segment of the spline has at most 4 turns, with at most 16 places
+between two of them.
+"""
 
 
 class Envelope(NamedTuple):
-    """Derivatives of the duration at its optimum, by the path's derivatives at points; the spline's are applied later.
+    """Derivatives of the shortest duration by the path's derivatives at points; those of the spline follow later.
 
-    By the envelope theorem they are the multipliers of the limits; base law, grid and tightening are held constant.
+    By the envelope theorem they are the multipliers of the limits. Base law, grid and tightening are held constant.
     """
 
     adjoint: Tensor
-    """`[B, G, 3, D]`: derivatives by the first three derivatives of the path by the base law's time."""
+    """Derivatives by the path's first three derivatives by the time of the base law, `[B, G, 3, D]`."""
     phase: Tensor
-    """`[B, G, 4]`: phase, and its derivatives by that time."""
+    """Phase along the path, and its first three derivatives by that time, `[B, G, 4]`."""
     by_limits: Tensor
-    """`[B, 4, D]`: derivatives by the logarithms of velocity, lowest and highest acceleration, and jerk."""
+    """Derivatives by the logarithms of the limits of velocity, lowest and highest acceleration, and jerk, `[B, 4, D]`.
+    """
     piece: Tensor
-    """`[B, G]`: pieces of the spline that contain the points."""
+    """Segment of the spline that contains each point, `[B, G]`."""
     knot_of_row: Tensor
-    """`[B, W]`: knot of each row; a row that repeats the previous one shares its knot."""
+    """Knot of each row, `[B, W]`; a row that repeats the previous one shares its knot."""
     passed: Tensor
-    """`[B, PLACES W, 3]`: phases of a path that turns back, with the piece of the spline and the part of it; else -1.
+    """Phases of a path that turns back, each with its segment of the spline and the part of it, `[B, PLACES W, 3]`; -1
+    where there is none.
     """
 
     @classmethod
     def empty(cls, batch: int, rows: int, dof: int, intervals: int) -> Envelope:
-        """Room for a batch."""
-        points = 8 * intervals + 2 * rows + 24  # legs of at least 8 intervals end with a part of a block
+        """Return empty arrays for a batch."""
+        points = 8 * intervals + 2 * rows + 24  # Legs of at least 8 intervals end with a part of a block.
         real, whole = ({"dtype": dtype, "device": "cpu"} for dtype in (torch.float64, torch.int64))
         zeros = [torch.zeros(batch, *shape, **real) for shape in ((points, 3, dof), (points, 4), (4, dof))]
         zeros += [torch.zeros(batch, size, **whole) for size in (points, rows)]
@@ -65,7 +69,7 @@ class WithGradient(torch.autograd.Function):
         counts: Tensor,
         *results: Tensor,
     ) -> tuple[Tensor, ...]:
-        """Return the results: the duration and others; `counts` `[B]`: the envelope's points, 0 without a motion."""
+        """Return the duration and the other results; `counts` `[B]` are the envelope's points, 0 without a motion."""
         ctx.save_for_backward(waypoints, velocity, lowest, highest, jerk)
         ctx.envelope, ctx.counts = envelope, counts
         ctx.set_materialize_grads(False)
@@ -74,7 +78,7 @@ class WithGradient(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, upstream: Tensor | None, *of_others: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Only the duration is differentiable."""
+        """Differentiate the duration; nothing else is differentiable."""
         if any(other is not None for other in of_others):
             raise NotImplementedError("gradients of times and states: there are none, only the duration has one")
         waypoints, *limits = ctx.saved_tensors
@@ -99,11 +103,11 @@ class WithGradient(torch.autograd.Function):
 def _by_rows(
     rows: Tensor, count: int, adjoint: Tensor, phase: Tensor, piece: Tensor, knot: Tensor, passed: Tensor
 ) -> Tensor:
-    """Gradient of one duration with respect to its rows `[W, D]`."""
+    """Return the gradient of one duration with respect to its rows, `[W, D]`."""
     if count == 0:
         return torch.zeros_like(rows)
     kept = torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), knot.diff() > 0]).nonzero()[:, 0]
-    kept[-1] = len(rows) - 1  # the last row is met, even if it repeats the one before
+    kept[-1] = len(rows) - 1  # The last row is met, even if it repeats the one before.
     with torch.enable_grad():
         waypoints = rows.clone().requires_grad_()
         by_time = _derivatives(waypoints[kept], phase[:count], piece[:count], passed[passed[:, 0] >= 0])
@@ -112,10 +116,10 @@ def _by_rows(
 
 
 def _derivatives(q: Tensor, phase: Tensor, piece: Tensor, passed: Tensor) -> Tensor:
-    """First three derivatives by the base law's time `[G, 3, D]` of the natural spline; its phases follow the knots.
+    """Return the first three derivatives of the natural spline by the base law's time, `[G, 3, D]`.
 
-    Limits that bind where the third derivative jumps do so at the knots, wherever rows move these: the base law is that
-    of a path whose knots a smooth function moves along. Of a path that turns back, rows and turns move instead.
+    A limit that binds where the third derivative jumps does so at a knot, wherever rows move the knot. Therefore the
+    phases move with the knots, by a smooth function; on a path that turns back, they move with rows and turns instead.
     """
     knots = torch.cat([q.new_zeros(1), (q[1:] - q[:-1]).norm(dim=1).cumsum(0)])
     s, s1, s2, s3 = phase.unbind(1)
@@ -133,7 +137,7 @@ def _derivatives(q: Tensor, phase: Tensor, piece: Tensor, passed: Tensor) -> Ten
 
 
 def _spline(knots: Tensor, q: Tensor, s: Tensor, piece: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The natural cubic spline through q `[K, D]` at knots `[K]`, and its derivatives, at s `[G]` in pieces."""
+    """Return the natural cubic spline through q `[K, D]` at knots `[K]`, and its derivatives, at places s `[G]`."""
     h = knots.diff()
     slopes = q.diff(dim=0) / h[:, None]
     second = q.new_zeros(q.shape)

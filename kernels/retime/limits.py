@@ -9,12 +9,13 @@ from torch import Tensor
 
 Limit = float | Tensor | None
 NO_LIMIT = 1e12
-"""rad/s, rad/s^2, rad/s^3; larger limits are none: beside them, the numbers of a motion would have no digits left."""
+"""Smallest limit, rad/s, rad/s^2 or rad/s^3, that counts as none: beside larger ones, a motion would lose all digits.
+"""
 
 
 @dataclass(frozen=True)
 class MotionLimits:
-    """Limits: a number, a tensor `[D]`, or `[B, D]` with a row for each trajectory; None, or 1e12 and more, for none.
+    """Limits of joints: numbers, tensors `[D]`, or `[B, D]` for each trajectory; None, or 1e12 and more, for no limit.
 
     Units: rad/s, rad/s^2, rad/s^3 (m for prismatic joints). All are greater than 0; tensors may require gradients.
     """
@@ -26,7 +27,7 @@ class MotionLimits:
     jerk: Limit = None
 
     def rows(self, batch: int, dof: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Velocity, lowest acceleration (negative), highest acceleration and jerk, float64 `[1 or B, D]` on the CPU.
+        """Return limits of velocity, lowest (negative) and highest acceleration, and jerk, float64 `[1 or B, D]`.
 
         Raises:
             TypeError: a limit that is no number or real tensor.

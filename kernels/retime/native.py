@@ -1,4 +1,4 @@
-"""The compiled part, or an error that says how to get it."""
+"""The compiled part, or an error that says how to build it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def native() -> ModuleType:
     """Return the C++ extension.
 
     Raises:
-        BackendUnavailable: it is not built; there is no slower way.
+        BackendUnavailable: the extension is not built, and nothing can replace it.
 
     """
     try:
@@ -36,7 +36,7 @@ def refuse_transformed(**values: object) -> None:
         NotImplementedError: a `torch.func` transform is active, or a tensor has a tangent.
 
     """
-    transformed = torch._C._are_functorch_transforms_active()  # tensors that are made in it are its, too
+    transformed = torch._C._are_functorch_transforms_active()  # Tensors that are made in it belong to it, too.
     for name, value in values.items():
         if not isinstance(value, Tensor):
             continue

@@ -17,22 +17,22 @@ class RetimeStatus(enum.IntEnum):
 
     DONE = 0
     STILL = 1
-    """All rows are equal: one point, duration 0."""
+    """All rows are equal: the result is one point with duration 0."""
     START_TOO_FAST = 2
-    """No motion from the start speed keeps the limits; `largest_start_speed` would."""
+    """No motion from the start speed keeps the limits; one from `largest_start_speed` does."""
     END_TOO_FAST = 3
-    """No motion reaches the speed at the end from the start."""
+    """No motion from the start reaches the speed at the end."""
     NOT_CONVERGED = 4
     EXCEEDS = 5
     """There is a motion, but it exceeds a limit; `ratio` says by how much."""
     NOT_FINITE = 6
-    """Rows or times with a number that is not finite."""
+    """A row or a time is not finite."""
     TOO_SHORT = 7
-    """The wanted duration is shorter than the shortest, which `duration` gives."""
+    """The wanted duration is shorter than the shortest one, which `duration` gives."""
     TOO_LONG = 8
-    """A moving start or end does not allow to take as long as wanted."""
+    """A motion that moves at its start or end cannot take as long as wanted."""
     WITH_RESTS = 9
-    """Within the limits, but with more rests than needed, or partly at a constant rate."""
+    """The motion keeps the limits, but has more rests than necessary, or passes parts at a constant rate."""
 
 
 @dataclass(frozen=True)
@@ -44,54 +44,54 @@ class Retimed:
     """
 
     status: Tensor
-    """`[B]`, see `RetimeStatus`."""
+    """Status of each trajectory, a `RetimeStatus`, `[B]`."""
     duration: Tensor
-    """`[B]`, s; with order 3 differentiable."""
+    """Duration of each motion, s, `[B]`; with order 3 it is differentiable."""
     largest_start_speed: Tensor
-    """`[B]`, along the path, without regard to jerk."""
+    """Largest possible speed at the start, along the path and without regard to jerk, `[B]`."""
     count: Tensor
-    """`[B]`, points of each trajectory."""
+    """Number of points of each trajectory, `[B]`."""
     times: Tensor
-    """`[B, P]`, s."""
+    """Times of the points, s, `[B, P]`."""
     position: Tensor
-    """`[B, P, D]`."""
+    """Positions at the points, rad, `[B, P, D]`."""
     velocity: Tensor
     acceleration: Tensor | None
     row_times: Tensor
-    """`[B, W]`, s: when each waypoint is passed."""
+    """When each waypoint is passed, s, `[B, W]`."""
     ratio: Tensor
-    """`[B, 3]`: greatest velocity, acceleration and jerk anywhere between the points, relative to the limits."""
+    """Greatest velocity, acceleration and jerk anywhere, relative to the limits, `[B, 3]`."""
     segment_ratio: Tensor
-    """`[B, W - 1, 3]`: the same between waypoints."""
+    """The same between each two waypoints, `[B, W - 1, 3]`."""
     segment_joint: Tensor
-    """`[B, W - 1, 3]`: the joints that reach them."""
+    """Joints that reach these ratios, `[B, W - 1, 3]`."""
     unchanged: Tensor
-    """`[B]`, bool: slow only, and the plan keeps its limits: it is returned to the last bit as it came."""
+    """Whether a plan (mode "slow only") kept its limits and was returned to the last bit, bool `[B]`."""
     iterations: Tensor
-    """`[B, 2]`: Newton steps, and rounds of tightening (order 3)."""
+    """Number of Newton steps, and of rounds of tightening, with order 3, `[B, 2]`."""
 
     @property
     def ok(self) -> Tensor:
-        """`[B]`, bool: which have a motion within the limits."""
+        """Which trajectories have a motion within the limits, bool `[B]`."""
         return (self.status <= RetimeStatus.STILL) | (self.status == RetimeStatus.WITH_RESTS)
 
     def binding(self) -> tuple[Tensor, Tensor]:
-        """Kind of limit (0 velocity, 1 acceleration, 2 jerk) and joint that bind in each segment, `[B, W - 1]` each."""
+        """Return the kind of limit (0 velocity, 1 acceleration, 2 jerk) and the joint that bind, `[B, W - 1]` each."""
         kind = self.segment_ratio.argmax(-1)
         return kind, self.segment_joint.gather(-1, kind[..., None])[..., 0]
 
     def worst(self, index: int) -> tuple[float, int, int]:
-        """The greatest ratio of one trajectory, of which kind of limit, and in which segment it is reached."""
+        """Return the greatest ratio of one trajectory, its kind of limit, and the segment in which it is reached."""
         kind = int(self.ratio[index].argmax())
         return float(self.ratio[index, kind]), kind, int(self.segment_ratio[index, :, kind].argmax())
 
     def points(self, index: int) -> tuple[Tensor, list[Tensor | None]]:
-        """Times `[P]` of one trajectory; its positions, velocities and accelerations `[P, D]` or None."""
+        """Return times `[P]` of one trajectory, and its positions, velocities and accelerations, `[P, D]` or None."""
         count, states = int(self.count[index]), (self.position, self.velocity, self.acceleration)
         return self.times[index, :count], [None if state is None else state[index, :count] for state in states]
 
     def reason(self, index: int, joint_names: Sequence[str] = ()) -> str:
-        """Why a trajectory has no motion within its limits, or a slower one than usual; "" if nothing is to be said."""
+        """Return why a trajectory has no motion within limits, or a slower one than usual; empty otherwise."""
         status = RetimeStatus(int(self.status[index]))
         if status <= RetimeStatus.STILL:
             return ""
@@ -118,9 +118,10 @@ class Retimed:
         }[status]
 
     def states(self, times: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Position, velocity and acceleration that a controller commands at times `[T]` or `[B, T]`, `[B, T, D]` each.
+        """Return position, velocity and acceleration that a controller commands at times `[T]` or `[B, T]`.
 
-        Before the begin and behind the end it is the first or the last point. Trajectories without a motion give 0.
+        Each is `[B, T, D]`. Times outside of the motion give the first or the last point, and trajectories without a
+        motion give 0.
         """
         batch, points = self.times.shape
         at = torch.as_tensor(times, dtype=torch.float64, device=self.times.device).expand(batch, -1).contiguous()

@@ -16,14 +16,19 @@ from .smoothing import smoothed
 
 MODES = ("fastest", "slow only")
 _LEAST_INTERVALS = {2: 100, 3: 360}
-"""Fewest intervals by order: those of order 3 bring short paths within half a percent of the shortest motion."""
+"""Smallest number of intervals by order: with 360 of order 3, short paths take at most 0.5 % longer than the optimum.
+"""
 _PER_SEGMENT = {2: 40, 3: 16}
 _FEWEST_PER_SEGMENT = 4
-"""Fewest of order 3: with one, 14 of 160 paths with little jerk had no motion, others took up to 2.4 times as long."""
+"""Smallest number of intervals in each segment, order 3: with one, 14 of 160 paths with little jerk had no motion, and
+others took up to 2.4 times as long.
+"""
 _MANY_INTERVALS = 1600
-"""Most intervals of order 3: more find nothing faster, took long and ended up to 10 % slower."""
+"""Largest number of intervals of order 3 by default: more found nothing faster, took long, and gave motions up to 10 %
+slower.
+"""
 _REST = 2e-5
-"""rad/s (slow only: of the plan's rate); lower speeds are what rounding makes of a rest."""
+"""Largest speed, rad/s (in mode "slow only", rate of the plan's time), that counts as rest: it comes from rounding."""
 
 
 def retime(
@@ -47,12 +52,13 @@ def retime(
 ) -> Retimed:
     """Find the times at which a path is passed so that velocity, acceleration and jerk keep their limits everywhere.
 
-    "fastest": the path is the natural cubic spline through the waypoints over the distances between them; the result is
-    the shortest motion along it, or one of the wanted `duration`. "slow only": the waypoints are a plan with its own
-    times (`dt`), which is slowed where it exceeds a limit, and kept to the last bit if it exceeds none.
+    "fastest": the path is the natural cubic spline through the waypoints, over the distances between them. The result
+    is the shortest motion along it, or one of the wanted `duration`. "slow only": the waypoints are a plan with its own
+    times (`dt`). It is slowed where it exceeds a limit, and returned to the last bit if it exceeds none.
 
-    Computed in C++ in float64 on the CPU, also for tensors on other devices, whose results return there. With order 3,
-    the shortest `duration` is differentiable once in waypoints and limits; gradients of states and times are an error.
+    C++ computes it in float64 on the CPU; tensors on other devices are copied there, and the results back. With order
+    3, the shortest `duration` is differentiable once in waypoints and limits. Gradients of states and times are an
+    error.
 
     Args:
         waypoints: `[B, W, D]`, rad, at least 2 of them; rows may repeat the one before in mode "fastest".
@@ -199,7 +205,7 @@ def _check(waypoints: Tensor, limits: MotionLimits, order: int, mode: str, inter
 
 
 def _knots(dt: float | Tensor, batch: int, rows: int) -> Tensor:
-    """Times of the plans' rows, s, `[1 or B, W]`."""
+    """Return the times of the plans' rows, s, `[1 or B, W]`."""
     steps = torch.as_tensor(dt, dtype=torch.float64, device="cpu").detach()
     shapes = (), (1,), (rows - 1,), (batch, 1), (batch, rows - 1)
     if steps.shape not in shapes or not bool((torch.isfinite(steps) & (steps > 0)).all()):
@@ -210,7 +216,7 @@ def _knots(dt: float | Tensor, batch: int, rows: int) -> Tensor:
 
 
 def _tolerance(tolerance: float | Tensor, batch: int, dof: int) -> list[np.ndarray]:
-    """The tolerances `[D]` of each path, rad; nothing if all are 0."""
+    """Return the tolerances of each path, rad, `[D]`; empty if all are 0."""
     given = torch.as_tensor(tolerance, dtype=torch.float64, device="cpu").detach()
     if given.shape not in ((), (1,), (dof,), (batch, 1), (batch, dof)):
         raise ValueError(f"tolerance: expected a number, [{dof}] or [{batch}, {dof}], got {list(given.shape)}")
@@ -220,7 +226,7 @@ def _tolerance(tolerance: float | Tensor, batch: int, dof: int) -> list[np.ndarr
 
 
 def _each(name: str, value: float | Tensor, batch: int, least: float) -> list[float]:
-    if isinstance(value, (int, float)):  # mostly: without operations of torch
+    if isinstance(value, (int, float)):  # Usually so, without operations of torch.
         numbers = [float(value)]
     else:
         tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()

@@ -1,31 +1,34 @@
-"""The smoothest path within a tolerance of its rows: what rounding to an encoder's step, or noise, hides."""
+"""The smoothest path within a tolerance of its rows, which rounding to an encoder's step, or noise, has hidden."""
 
 from __future__ import annotations
 
 import numpy as np
 
 _ROUNDS = 2
-"""Times that the path is measured: distances of noisy rows are too long, those of the smooth ones are not."""
-_SAME, _ROOM = 0.1, 0.9
-"""Rows closer than this share of the tolerance to the one before repeat it, if both bands share this much of it."""
+"""Number of rounds. Distances along noisy rows are too long; the second round measures along the smooth rows."""
+_SAME = 0.1
+"""Distance, as a share of the tolerance, below which a row may repeat the one before."""
+_ROOM = 0.9
+"""Share of the tolerance that the bands of both rows must have in common for that."""
 _LEAST_STEP = 0.05
-"""Least distance of rows that differ, as a share of the mean one: the path may stand still, its measure goes on."""
+"""Smallest distance of different rows, as a share of the mean distance, so that the measure along the path increases.
+"""
 _BARRIERS = tuple(10.0**-k for k in range(6))
-"""Weights of the barrier, relative to a square of the tolerance."""
+"""Weights of the barrier, in units of the squared tolerance, used in this order."""
 _STEPS_EACH = 2
-"""Newton steps for each of them."""
+"""Number of Newton steps for each weight of the barrier."""
 _BOUNDARY = 0.995
-"""Share of the way to a bound that a step may go."""
+"""Largest step, as a share of the distance to a bound."""
 _FEWEST = 5
-"""Rows of a path that has something to smooth."""
+"""Smallest number of rows that can be smoothed."""
 
 
 def smoothed(rows: np.ndarray, tolerance: np.ndarray, times: np.ndarray | None = None) -> np.ndarray:
-    """The rows of the path with the least integral of squared third derivatives, within a tolerance of each row.
+    """Return rows, within a tolerance of the given ones, with the least integral of squared third derivatives.
 
-    The derivatives are by the distance along the path, or by `times` of a plan. Each joint by itself is a quadratic
-    program with a band of width 3, solved by an interior point; both ends are kept. Rows of a path that end so near to
-    the one before that the tolerance sees no difference repeat it. Takes a few ms for each row.
+    The derivatives are by the distance along the path, or by the `times` of a plan. Each joint is a quadratic program
+    with a band of width 3, which an interior-point method solves; both ends are kept. Rows that become equal within the
+    tolerance repeat the one before. Each row takes a few ms.
 
     Args:
         rows: `[W, D]`, rad.
@@ -58,11 +61,11 @@ def smoothed(rows: np.ndarray, tolerance: np.ndarray, times: np.ndarray | None =
 def _different(
     found: np.ndarray, low: np.ndarray, high: np.ndarray, tolerance: np.ndarray
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """The rows that do not repeat the one before, `[K]`, and what those that repeat each of them allow, `[K, D]`."""
+    """Return the rows that do not repeat the one before, `[K]`, with the bounds of all that repeat them, `[K, D]`."""
     kept, lows, highs = [0], [low[0]], [high[0]]
     for k in range(1, len(found)):
         most, least = np.maximum(lows[-1], low[k]), np.minimum(highs[-1], high[k])
-        fixed = len(kept) == 1  # the first row is where it is
+        fixed = len(kept) == 1  # The first row is kept.
         near = (np.abs(found[k] - found[kept[-1]]) <= _SAME * tolerance).all()
         if k + 1 < len(found) and near and (least - most >= (0.0 if fixed else _ROOM) * tolerance).all():
             lows[-1], highs[-1] = most, least
@@ -74,7 +77,7 @@ def _different(
 
 
 def _smoothest(low: np.ndarray, high: np.ndarray, tolerance: np.ndarray, along: np.ndarray) -> np.ndarray:
-    """The smoothest rows `[W, D]` between bounds, by their places `[W]`; the ends of both bounds are the same."""
+    """Return the smoothest rows between bounds `[W, D]` at places `[W]`; both bounds agree at the ends."""
     bands, inner = _roughness(along), slice(1, -1)
     origin = low[0]
     least, most = ((bound - origin) / tolerance for bound in (low, high))
@@ -90,9 +93,9 @@ def _smoothest(low: np.ndarray, high: np.ndarray, tolerance: np.ndarray, along: 
 
 
 def _roughness(along: np.ndarray) -> np.ndarray:
-    """The matrix of the integral of squared third derivatives, by its diagonal and those beside it, `[4, W]`.
+    """Return the matrix of the integral of squared third derivatives, as diagonals `[4, W]`.
 
-    A third derivative is 6 times the divided difference of 4 rows; it counts for a third of their span.
+    A third derivative is 6 times the divided difference of 4 rows, and its weight is a third of their span.
     """
     t = along / np.diff(along).mean()
     bands = np.zeros((4, len(t)))
@@ -106,7 +109,7 @@ def _roughness(along: np.ndarray) -> np.ndarray:
 
 
 def _times(bands: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The product with the symmetric matrix of a band."""
+    """Return the product with a symmetric banded matrix."""
     product = bands[0][:, None] * x
     for k in range(1, 4):
         beside = bands[k, : len(x) - k, None]
@@ -116,11 +119,11 @@ def _times(bands: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _solved(bands: np.ndarray, diagonal: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve the band of the inner rows, with a diagonal of each joint added, by Cholesky's factor; `[W - 2, D]`."""
+    """Solve the banded system of the inner rows, with a diagonal added for each joint, by Cholesky; `[W - 2, D]`."""
     count, dof = right.shape
     factor, solution = np.zeros((count + 3, 4, dof)), np.zeros((count + 3, dof))
     inner = bands[:, 1 : count + 1]
-    for i in range(count):  # row i of the factor, from the diagonal to the left
+    for i in range(count):  # Row i of the factor, from the diagonal to the left.
         for k in (3, 2, 1):
             if i >= k:
                 entry = inner[k, i - k] - sum(factor[i, k + m] * factor[i - k, m] for m in range(1, 4 - k))

@@ -1,4 +1,4 @@
-"""The demo's figures: the motion with the node's trajectories, and optimizers with what they found."""
+"""The demo's figures: the motion with the node's trajectories, and the optimizers' results."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .report import commanded
 
 COLORS = dict(zip(ControlSpace, JOINT_COLORS[:5], strict=True))
 FLOOR = 1e-8
-"""Relative cost below which there is only the rounding of float32."""
+"""Relative cost below which only the rounding of float32 is left."""
 CYCLE = 0.001
 """Cycle of a controller, s."""
 _OUTSIDE = {"ncols": 4, "fontsize": 10}
 
 
 def draw_trajectories(job: MainJob, path: Path) -> None:
-    """Draw all joints' velocities, one joint after a start, and what is commanded of the liveliest trajectory."""
+    """Draw the velocities of all joints, one joint after a start, and the commands of the liveliest trajectory."""
     windows = sorted(job.answers.values(), key=lambda answer: answer.time)
     names = job.planned.joint_names
     with figure(path, 15, max(8.0, 1.15 * len(names) + 1.2)) as drawn:
@@ -45,7 +45,7 @@ def draw_trajectories(job: MainJob, path: Path) -> None:
 
 
 def _draw_all_joints(panels: np.ndarray, job: MainJob, windows: list[Answer]) -> None:
-    """Each window from its start to the start of the next one, over the planned motion."""
+    """Draw each window from its start to that of the next one, over the planned motion."""
     planned, again = job.planned, job.recording.time[repeated(job.recording)]
     ends = [answer.time for answer in windows[1:]] + [planned.duration]
     for joint, (axes, name) in enumerate(zip(panels, planned.joint_names, strict=True)):
@@ -68,12 +68,12 @@ def _draw_all_joints(panels: np.ndarray, job: MainJob, windows: list[Answer]) ->
 
 
 def _power(answer: Answer) -> np.ndarray:
-    """Product of velocity and acceleration at a window's start, `[dof]`."""
+    """Return the product of velocity and acceleration at a window's start, `[dof]`."""
     return np.abs(answer.batch.velocity[0, 0] * answer.batch.acceleration[0, 0])
 
 
 def _draw_start(panels: np.ndarray, job: MainJob, answer: Answer) -> None:
-    """Position, velocity and acceleration of the liveliest joint around the start of a window."""
+    """Draw position, velocity and acceleration of the liveliest joint around the start of a window."""
     planned, joint, color = job.planned, int(_power(answer).argmax()), COLORS[answer.space]
     time, name = answer.time + answer.batch.time_from_start, planned.joint_names[joint]
     begin, end = time[0] - 0.15 * (time[-1] - time[0]), time[-1]

@@ -36,7 +36,7 @@ class Answer(NamedTuple):
 
 
 class MainJob:
-    """Robot, planner, listener: `motions` for the controller, `answers` by their stamps, refusals by their reasons."""
+    """Robot, planner and listener: collects motions for the controller, answers by stamp, and refusals by reason."""
 
     def __init__(self, client: IntegratorClient, recording: Samples, planned: Samples) -> None:
         self.client, self.recording, self.planned = client, recording, planned
@@ -77,14 +77,14 @@ class MainJob:
         self.client.publish(actions, stamp_ns=stamp_ns, **fields)
 
     def receive(self, batch: Trajectories) -> None:
-        """Take the trajectories that answer a sequence."""
+        """Record the trajectories that answer a sequence."""
         if batch.stamp_ns in self.sent and batch.stamp_ns not in self.answers:
             latency_s = 1e-9 * (time.time_ns() - batch.stamp_ns)
             shown = replace(batch, **{name: getattr(batch, name)[:SHOWN].copy() for name in ORDERS})
             self.answers[batch.stamp_ns] = Answer(*self.sent[batch.stamp_ns], latency_s, shown)
 
     def refused(self, rejection: Rejection) -> None:
-        """Count refusals: sequences refused as a whole, and answered ones that a newer one kept from execution."""
+        """Count refusals: of whole sequences, and of motions that a newer sequence replaced before they began."""
         counts = self.not_commanded if rejection.output == "joint_trajectory" else self.rejected
         counts[rejection.reason] += rejection.count
 
@@ -98,5 +98,5 @@ class MainJob:
 
     @property
     def lost(self) -> int:
-        """Number of sequences that have been neither answered nor rejected yet."""
+        """Number of sequences that have been neither answered nor rejected."""
         return max(0, len(self.sent) - len(self.answers) - self.rejected.total())

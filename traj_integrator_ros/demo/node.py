@@ -1,4 +1,4 @@
-"""The demo's own node: a process that ends with the demo; its log tells why it ended early."""
+"""The demo's own node: a process that ends with the demo; its log says why it ended early, if it did."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NodeProcess(AbstractContextManager):
             self._process = subprocess.Popen(command, stdout=to, stderr=subprocess.STDOUT, start_new_session=True)
 
     def __exit__(self, *error: object) -> None:
-        """Interrupt the process, and kill it if it goes on; `code` is its exit code."""
+        """Interrupt the process, and kill it if it does not end; `code` is its exit code."""
         self._process.send_signal(signal.SIGINT)
         try:
             self._process.wait(STOPS_WITHIN_S)

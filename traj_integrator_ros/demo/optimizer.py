@@ -1,4 +1,4 @@
-"""The demo's optimizer: least jerk from a moving start to a goal at rest, by L-BFGS over the node's ~/evaluate."""
+"""The demo's optimizer: least jerk from a moving start to a goal at rest, by L-BFGS with the node's ~/evaluate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JERK_WEIGHT = 1e-3
 END_WEIGHTS = (2000.0, 200.0, 5.0)
 """Weights of position, velocity and acceleration in the last row, per rad², (rad/s)², (rad/s²)²."""
 ENDS = {"maxiter": 60, "ftol": 10 * np.finfo(np.float32).eps}
-"""Costs and gradients travel as float32: a smaller decrease than this cannot be told from rounding."""
+"""Options of L-BFGS: costs and gradients are sent as float32, so that a smaller decrease is rounding."""
 
 
 class Problem(NamedTuple):
@@ -35,12 +35,12 @@ class Problem(NamedTuple):
 
     name: str
     fields: dict[str, object]
-    """Fields of the action sequence beside its actions."""
+    """Fields of the action sequence, except its actions."""
     goal: np.ndarray
     guess: np.ndarray
-    """The first actions: no jerk, or a straight line to the goal."""
+    """Initial actions: no jerk, or a straight line to the goal."""
     basis: np.ndarray
-    """Basis, `[n, n]`: the optimizer's variables times it are added to the guess."""
+    """Basis `[n, n]`: the actions are the guess plus the basis times the optimizer's variables."""
 
     @property
     def cost(self) -> QuadraticCost:
@@ -50,14 +50,14 @@ class Problem(NamedTuple):
         return QuadraticCost(*ends, CostTerm(weight=JERK_WEIGHT * self.fields["dt"]))
 
     def optimum(self) -> float:
-        """The least cost in closed form, by the kernels in float64: the gradient is linear in the actions."""
+        """The least cost in closed form, from the kernels in float64, since the gradient is linear in the actions."""
         n, dof = self.guess.shape
         at_zero, *at_units = self._gradients(np.eye(n + 1, n, -1)[:, :, None].repeat(dof, axis=2))[1]
         hessian = np.stack(at_units)[:, :, 0] - at_zero[:, 0]  # all joints have the same cost
         return float(self._gradients(np.linalg.lstsq(hessian, -at_zero, rcond=None)[0][None])[0][0])
 
     def _gradients(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Costs [B] of actions [B, n, dof], and their gradients."""
+        """Return costs `[B]` of actions `[B, n, dof]`, and their gradients."""
         given = torch.from_numpy(actions).requires_grad_()
         *state, end = (
             None if (row := self.fields.get(name)) is None else torch.from_numpy(row)[None]
@@ -80,7 +80,7 @@ class Result(NamedTuple):
 
 
 def problems_of(motion: Samples) -> list[Problem]:
-    """Problems from the motion's fastest state to rest a second later or at its end, one for each kind of action."""
+    """Return a problem for each kind of action: from the fastest state to rest a second later or at the end."""
     speed = np.linalg.norm(motion.velocity, axis=1)
     first = int(np.argmax(speed[: max(1, int(0.7 * len(motion.time)))]))
     last = min(int(np.searchsorted(motion.time, motion.time[first] + 1.0)), len(motion.time) - 1)

@@ -1,4 +1,4 @@
-"""The demo's motion: a recording, and a plan along it without repeated frames and noise. Knows no ROS."""
+"""The demo's motion: a recording, and a plan along it without its repeated frames and noise. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -15,22 +15,28 @@ from ..motions.writing import write_bag, write_table
 from ..tools.command_line import note
 
 AT_REST = 1e-3
-"""Velocities up to this, rad/s, count as standing still, so that equal frames are no contradiction."""
+"""Largest velocity, rad/s, that counts as standing still, so that equal frames do not contradict it."""
 FASTEST = 30.0
-"""rad/s, faster than any robot's joint turns: twice the fastest speed of small arms."""
+"""Speed, rad/s, that no joint of a robot reaches: twice the fastest speed of small arms."""
 MIN_SAMPLES, MIN_DURATION = 16, 0.3
-STEP, LEAST_STEPS = 0.01, 32
+STEP = 0.01
 """Time step of a plan, s; a short motion gets a smaller one."""
-DEGREE, KNOTS_S, ROWS_A_KNOT = 5, 0.2, 5
-"""Spline near measured positions: its degree, and the least time, s, and number of samples between its knots."""
+LEAST_STEPS = 32
+"""Smallest number of steps of a plan."""
+DEGREE = 5
+"""Degree of the spline near measured positions."""
+KNOTS_S = 0.2
+"""Shortest time between two knots of that spline, s."""
+ROWS_A_KNOT = 5
+"""Smallest number of samples between two knots of that spline."""
 TABLE, BAG = "motion.csv", "motion.mcap"
 
 
 def load_recording(path: Path, topic: str | None = None) -> Samples:
-    """The motion in a file, or of a topic of a bag, with velocities, without jerk, and with repeated frames.
+    """Read the motion in a file, or of a topic of a bag, with velocities, without jerk, and with repeated frames.
 
-    Velocities that it lacks are those of its positions, and angles that pass pi go on, which notes tell. Raises
-    RecordingError where it is too short, nothing moves, or it cannot be read.
+    Missing velocities are derived from positions, and angles are unwrapped, which notes report. Raises RecordingError
+    if the motion is too short, does not move, or cannot be read.
     """
     samples = read_samples(path, topic, note)
     time, position, velocity = samples.time, samples.position, samples.velocity
@@ -38,7 +44,7 @@ def load_recording(path: Path, topic: str | None = None) -> Samples:
         least = f"expected at least {MIN_SAMPLES} samples and {MIN_DURATION} s"
         raise RecordingError(f"{path}: too short: {least}, got {len(time)} and {samples.duration:.3f} s")
     steps = np.diff(position, axis=0)
-    jumps = (np.abs(steps) > np.pi) & (np.abs(steps) > FASTEST * np.diff(time)[:, None])  # no joint moves so fast
+    jumps = (np.abs(steps) > np.pi) & (np.abs(steps) > FASTEST * np.diff(time)[:, None])  # No joint moves so fast.
     if turned := [name for name, of_joint in zip(samples.joint_names, jumps.T, strict=True) if of_joint.any()]:
         note(f"{', '.join(turned)}: turned on where angles pass pi")
         turns = np.where(jumps, np.rint(steps / (2 * np.pi)), 0.0).cumsum(axis=0)
@@ -52,19 +58,19 @@ def load_recording(path: Path, topic: str | None = None) -> Samples:
 
 
 def repeated(motion: Samples) -> np.ndarray:
-    """Flags of samples, bool `[N]`, that exactly repeat the previous position and velocity although a joint moves."""
+    """Return which samples, bool `[N]`, repeat the previous position and velocity exactly although a joint moves."""
     states = np.hstack([motion.position, motion.velocity])
     moving = np.any(np.abs(motion.velocity[1:]) > AT_REST, axis=1)
     return np.append(False, np.all(states[1:] == states[:-1], axis=1) & moving)
 
 
 def mean_step(motion: Samples) -> float:
-    """Mean step of a motion, s."""
+    """Return the mean step of a motion, s."""
     return motion.duration / (len(motion.time) - 1)
 
 
 def cut(motion: Samples, seconds: float) -> Samples:
-    """The first `seconds` of the motion, or the motion itself if it is not longer."""
+    """Return the first `seconds` of the motion, or the motion itself if it is not longer."""
     if motion.duration <= seconds:
         return motion
     note(f"cut to its first {seconds:.1f} s of {motion.duration:.1f} s")
@@ -72,9 +78,10 @@ def cut(motion: Samples, seconds: float) -> Samples:
 
 
 def plan_on(recording: Samples) -> Samples:
-    """The plan to send: the motion at equal steps, with accelerations; a smooth spline gives those of measured motions.
+    """Return the plan to send: the motion at equal steps, with accelerations, which come from a smooth spline if
+    measured.
 
-    Noise over the square of a step is an acceleration, which no robot makes.
+    Differences would turn noise, divided by the square of a step, into accelerations that no robot makes.
     """
     motion = recording.rows(~(again := repeated(recording)))
     if again.any():

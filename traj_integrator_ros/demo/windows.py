@@ -10,23 +10,29 @@ from ..kernels.types import ControlSpace
 from ..motions.samples import QUANTITIES, Samples
 from .planned import limits_of
 
-BATCH, MAX_HORIZON = 32, 32
-"""Number of candidates in a window, and its number of rows."""
-DEGREE, SEGMENT = 3, 4
-"""Degree of the B-splines, and rows in each segment."""
+BATCH = 32
+"""Number of candidates in a window."""
+MAX_HORIZON = 32
+"""Largest number of rows of a window."""
+DEGREE = 3
+"""Degree of the B-splines."""
+SEGMENT = 4
+"""Number of rows in each segment of a B-spline."""
 CANDIDATE_SPREAD = 0.5
-"""Standard deviation of the acceleration that candidates add at the end of their window, over the motion's largest."""
+"""Standard deviation of the acceleration that candidates add at the end of their window, as a share of the motion's
+largest.
+"""
 
 
 def horizon_of(motion: Samples) -> int:
-    """Rows of a window after its start: half of a short motion, in whole segments of a spline, at least DEGREE + 1."""
+    """Return the number of rows of a window: half of a short motion, in whole segments, but at least DEGREE + 1."""
     return min(MAX_HORIZON, max(DEGREE + 1, len(motion.time) // 2 // SEGMENT) * SEGMENT)
 
 
 def cut_window(
     space: ControlSpace, motion: Samples, first: int, random: np.random.Generator
 ) -> tuple[np.ndarray, dict[str, object]]:
-    """The window that starts from sample `first`: actions [BATCH, horizon, dof], and the other arguments of `publish`.
+    """Return actions `[BATCH, horizon, dof]` from sample `first` on, and the other arguments of `publish`.
 
     Row 0 is the motion itself, and the others leave it from the same start state, by A s⁴ with s = 0..1.
     """
@@ -55,12 +61,12 @@ def cut_window(
 
 
 def write_node_parameters(recording: Samples, planned: Samples, path: Path) -> None:
-    """The parameter file for the node: the motion's joints, its time step, shapes to warm up."""
+    """Write the node's parameter file: the motion's joints, its time step, and shapes to warm up."""
     import yaml
 
     if limits := {name: values.tolist() for name, values in limits_of(recording.joint_names).items()}:
-        limits |= {"action": "retime", "start_deviation": 0.0}  # the robot goes on while a sequence is on its way
-    else:  # the robot jumps when its motion starts again
+        limits |= {"action": "retime", "start_deviation": 0.0}  # The robot goes on while a sequence is on its way.
+    else:  # The robot jumps when its motion starts again.
         moved, fastest = np.abs(np.diff(recording.position, axis=0)).max(), np.abs(recording.velocity).max()
         assumed = {"assumed_velocity": float(max(1.0, 2 * fastest)), "start_deviation": float(max(0.1, 2 * moved))}
         limits = {"action": "warn", **assumed}
@@ -72,7 +78,7 @@ def write_node_parameters(recording: Samples, planned: Samples, path: Path) -> N
         "warmup": [f"{BATCH}x{horizon_of(planned)}"],
         "state_timeout": max(5.0, 3 * float(np.diff(recording.time).max())),
         **{f"limits.{name}": value for name, value in limits.items()},
-        "supervision.deviation": 0.0,  # the robot plays its recording whatever is sent to it
+        "supervision.deviation": 0.0,  # The robot plays its recording whatever is sent to it.
         "publish.start_moving": True,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,12 +22,12 @@ STARTS = 3
 
 
 class Ends(NamedTuple):
-    """The states in which trajectories begin, or in which they end: one for all, one for each, or a pool."""
+    """Start or goal states of trajectories: one for all, one for each, or a pool."""
 
     rows: tuple[Array | None, ...] = ()
     """Position, velocity and acceleration, as many as the map takes, each `[S, dof]` or None for 0."""
     index: np.ndarray | None = None
-    """`[B]`, int64; None where S is 1 or B."""
+    """Row of each trajectory, int64 `[B]`; None if S is 1 or B."""
     count: int | None = None
     """Number of rows S; None if there is no such state."""
 
@@ -56,21 +56,21 @@ def ends_of(rows: Sequence[Array | None], index: Array | None = None) -> Ends:
 class Call(NamedTuple):
     """Integrate actions, or compute the vector-Jacobian product of upstream gradients; results go to the host.
 
-    Callers give arguments that belong together: the engine does not check their shapes again, but the C++ loops do,
-    which refuse what they cannot read.
+    Callers check that the arguments fit together. The engine does not repeat that, but the C++ loops refuse what they
+    cannot read.
     """
 
     kernel: ControlMap
     shape: tuple[int, int, int]
     """Shape of the actions: B, Ha, dof."""
     dt: np.ndarray
-    """s, float64, `[1 or B, 1 or Ha]` (see `step_lengths`)."""
+    """Step lengths, s, float64 `[1 or B, 1 or Ha]` (see `step_lengths`)."""
     start: Ends
     goal: Ends = NO_ENDS
     actions: Array | None = None
-    """`[B, Ha, dof]`; the maps are linear, so the vjp needs neither actions nor rows, except for the gradient of dt."""
+    """Actions, `[B, Ha, dof]`. The maps are linear, so a vjp needs actions and rows for the gradient of dt only."""
     upstream: tuple[Array | None, ...] | None = None
-    """Gradients of position to jerk, each `[B, H, dof]` or None for 0; None: integrate."""
+    """Upstream gradients of the four outputs, each `[B, H, dof]` or None for 0; None if the call integrates."""
     results: tuple[Tensor, ...] = ()
     """Trajectories `[4, B, H, dof]`; or gradients of actions, of the three start rows, and of the goal rows.
 

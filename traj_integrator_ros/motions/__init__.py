@@ -1,4 +1,4 @@
-"""Recorded and planned motions in files of all kinds, as samples; and the figures that draw them.
+"""Reads recorded and planned motions from files of all kinds, as samples, and draws their figures.
 
 Imports nothing else of this package.
 """

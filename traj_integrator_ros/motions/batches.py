@@ -17,9 +17,9 @@ BATCH = ("joint_names", "batch", "horizon", "time_from_start", *QUANTITIES)
 
 
 def motions_of_batch(message: TrajectoryBatch | Any, source: str) -> Iterator[Samples]:
-    """The trajectories of a message, or of any object with its fields, unchanged; missing outputs are None.
+    """Yield the trajectories of a message, or of an object with its fields, unchanged; missing outputs are None.
 
-    Raises RecordingError where lengths do not go together.
+    Raises RecordingError if lengths contradict each other.
     """
     batch, horizon, names = int(message.batch), int(message.horizon), tuple(map(str, message.joint_names))
     shape = batch, horizon, len(names)

@@ -1,4 +1,4 @@
-"""The one door of all readers: whatever a library raises for a file becomes one line: the file and the reason."""
+"""Error handling of all readers: any error of a library becomes one line with the file and the reason."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .samples import RecordingError
 
 Motion = TypeVar("Motion")
 _LONGEST = 300
-"""Characters of a library's reason; some quote the file."""
+"""Largest number of characters of a library's reason, which may quote the file."""
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn every error that the block meets in a file into a RecordingError of one line.
+    """Turn every error of the `with` block into a RecordingError of one line, with the error as its cause.
 
-    No list of types: each of the libraries behind the readers has its own errors, and those of struct, numpy and memory
-    for sizes that damage has made of other bytes. The error itself is the cause of the RecordingError.
+    There is no list of types: each library behind the readers has its own errors, and raises those of struct, numpy and
+    memory for sizes in damaged bytes.
     """
     try:
         yield
@@ -36,7 +36,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def each_read(path: Path, motions: Iterator[Motion]) -> Iterator[Motion]:
-    """What an iterator reads from a file, with its errors as in `reading`; those of who takes them are left alone."""
+    """Yield what an iterator reads from a file. Its errors become those of `reading`; errors of the consumer do not."""
     while True:
         with reading(path):
             try:

@@ -1,4 +1,4 @@
-"""Libraries that only some readers, figures and tools need: if one is missing, one line says what to install."""
+"""Libraries that only some readers, figures and tools need: one line says how to install a missing one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from .samples import RecordingError
 
 _PACKAGES = {"yaml": "PyYAML"}
-"""Packages whose names differ from their modules'."""
+"""Packages whose names differ from those of their modules."""
 
 
 class MissingLibrary(RecordingError):
@@ -26,11 +26,11 @@ def require(module: str, purpose: str, extra: str = "tools") -> None:
 
 
 def load_documents(path: Path, text: str) -> list[object]:
-    """All documents with content in the text of a YAML file. Raises RecordingError."""
+    """Return all documents with content in the text of a YAML file. Raises RecordingError."""
     require("yaml", f"reading {path}")
     import yaml
 
-    try:  # the parser in C, where it exists, takes a tenth of the time
+    try:  # The parser in C, if there is one, takes a tenth of the time.
         found = yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         return [one for one in found if one is not None]
     except (yaml.YAMLError, ValueError) as error:
@@ -38,7 +38,7 @@ def load_documents(path: Path, text: str) -> list[object]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8. Raises RecordingError."""
+    """Return the text of a file in UTF-8. Raises RecordingError."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -25,7 +25,7 @@ JOINT_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER, BLACK, OLIVE)
 MOTION_GREY = "#B8B8B8"
 DPI = 140
 LEAST_SHARE = 1e-3
-"""An axis spans at least this share of the largest range of any joint."""
+"""Smallest range of an axis, as a share of the largest range of any joint."""
 _MARGIN_PIXELS = 6
 _STYLE = {
     "font.size": 12,
@@ -43,10 +43,10 @@ _STYLE = {
 
 @contextmanager
 def figure(path: Path, width: float, height: float, *, margins: dict[str, float] | None = None) -> Iterator[Figure]:
-    """A figure of this size in inches, written to `path` as PNG at the end of the block. Needs no display.
+    """Yield a figure of this size, inches, which is written to `path` at the end of the block. It needs no display.
 
-    With `margins`, shares of the figure, panels are placed by these instead of by their texts, which takes longer for
-    many panels than all else.
+    `margins`, as shares of the figure, replace a layout by the sizes of texts, which takes most of the time with many
+    panels.
     """
     matplotlib = _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -64,7 +64,7 @@ def figure(path: Path, width: float, height: float, *, margins: dict[str, float]
 
 
 def _matplotlib() -> ModuleType:
-    """The library, without the caller's backend: notebooks pass on to their children one that these may not have."""
+    """Import matplotlib without the caller's backend: notebooks pass one on that child processes may not have."""
     require("matplotlib", "drawing")
     given = os.environ.pop("MPLBACKEND", None)
     try:
@@ -92,7 +92,7 @@ def _fit_texts(drawn: Figure) -> None:
 
 
 def short_name(joint_name: str) -> str:
-    """A joint's name for a label: without the suffix that all joint names have."""
+    """Return a joint's name for a label, without the suffix that all joint names have."""
     return joint_name.removesuffix("_joint").replace("_joint", " joint ").replace("_", " ").strip()
 
 
@@ -108,6 +108,6 @@ def at_least(axes: Axes, values: np.ndarray, least: float = 0.0) -> None:
 
 
 def tight_time(axes: Axes, begin: float, end: float) -> None:
-    """Let the time axis run from `begin` to `end` s, with a little air."""
+    """Let the time axis run from `begin` to `end`, s, with a small margin."""
     air = 0.015 * (end - begin)
     axes.set_xlim(begin - air, end + air)

@@ -43,7 +43,7 @@ FORMATS = {
 
 
 def format_of(path: Path) -> str:
-    """One of FORMATS; a folder is a bag. Raises RecordingError if the path is missing or holds something else."""
+    """Return one of FORMATS; a folder is a bag. Raises RecordingError for a missing path or another format."""
     if not path.exists():
         raise RecordingError(f"{path}: no such file or folder")
     found = "bag" if path.is_dir() else FORMATS.get(path.suffix.lower())
@@ -61,11 +61,11 @@ def read_samples(
     states_first: bool = True,
     units: GivenUnits = UNITS_OF_THE_FILE,
 ) -> Samples:
-    """The motion in `path`; `topic` names a topic of a bag, `row` one of several motions, `units` those of tables and
-    archives that name none.
+    """Read the motion in a file.
 
-    From a bag with both, joint states are taken, else the trajectories. `tell` takes notes on omitted, merged or sorted
-    parts. Raises RecordingError with one line that says what is wrong.
+    `topic` names a topic of a bag, `row` is the index of one of several motions, and `units` are those of tables and
+    archives that name none. From a bag with both, joint states are taken, unless `states_first` is false. `tell` is
+    called with notes on omitted, merged or sorted parts. Raises RecordingError with one line.
     """
     with reading(path):
         motions = _motions(path, topic, tell, units, states_first=states_first)
@@ -90,10 +90,10 @@ def read_trajectories(
     made_of: Callable[[Samples], Samples] = lambda motion: motion,
     units: GivenUnits = UNITS_OF_THE_FILE,
 ) -> Iterator[PlannedTrajectory]:
-    """Every trajectory in a file, unchanged and unchecked. Raises RecordingError.
+    """Read every trajectory in a file, unchanged and unchecked. Raises RecordingError.
 
-    From a bag with both, trajectories are taken, else the joint states. Recorded states become one motion, and
-    `made_of` may change measured ones; motions with accelerations are taken as they stand.
+    From a bag with both, trajectories are taken and not joint states. Joint states become one motion, which `made_of`
+    may change if it was measured; motions with accelerations are not changed.
     """
     for one in each_read(path, _motions(path, topic, tell, units, states_first=False)):
         if isinstance(one, PlannedTrajectory):
@@ -111,7 +111,7 @@ def _recorded(samples: Samples, tell: Tell) -> Samples:
 def _motions(
     path: Path, topic: str | None, tell: Tell, units: GivenUnits, *, states_first: bool
 ) -> Iterator[Samples | PlannedTrajectory]:
-    """All motions in a file, unchanged."""
+    """Yield all motions in a file, unchanged."""
     found = format_of(path)
     if found == "bag":
         yield from _in_bag(path, topic, tell, states_first=states_first)
@@ -122,7 +122,7 @@ def _motions(
 
 
 def _in_bag(path: Path, topic: str | None, tell: Tell, *, states_first: bool) -> Iterator[Samples | PlannedTrajectory]:
-    """The joint states of a bag as one motion, or every trajectory in its messages of a topic."""
+    """Yield the joint states of a bag as one motion, or every trajectory in the messages of a topic."""
     with open_bag(path, tell) as (reader, counts):
         states, batches = (JOINT_STATE,), (TRAJECTORY_BATCH,)
         of_trajectories = [kinds_with(reader, JOINT_TRAJECTORY), batches]

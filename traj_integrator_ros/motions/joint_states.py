@@ -1,4 +1,4 @@
-"""One motion from many joint states: one publisher or several, all joints or some, in any order. Knows no ROS."""
+"""One motion from joint states of one or several publishers, with all or some joints, in any order. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ import numpy as np
 from .samples import Nature, RecordingError, Samples, samples_of
 
 Tell = Callable[[str], None]
-"""Tells the user in one line what was left out, merged or put in order."""
+"""Reports to the user in one line what was left out, merged or sorted."""
 _CLOCK_JUMP_NS = 1_000_000_000
-"""A stamp that goes back by more, ns, comes from a clock that was set back; by less, perhaps from a late message."""
+"""Time, ns, by which a stamp of a late message may go back; by more, a clock was set back."""
 _TURN = np.pi
-"""rad; no joint moves this far between two joint states: its angle has passed the end of its range."""
-_LONG, _FEW, _SHUFFLED = 8, 2, 4
-"""Rows that show whether a clock was set back; with this few, or one in this many out of order, it was not."""
+"""Smallest step of an angle, rad, between two joint states that means that it has passed the end of its range."""
+_LONG = 8
+"""Number of rows after a step back of the stamps that show whether a clock was set back."""
+_FEW = 2
+"""Number of such rows up to which they are late messages instead."""
+_SHUFFLED = 4
+"""If one row in so many is out of order, messages are shuffled, and no clock was set back."""
 _SHOWN_NAMES = 6
 
 
@@ -29,14 +33,14 @@ class StateRow(NamedTuple):
     position: Sequence[float]
     velocity: Sequence[float]
     stamp_ns: int
-    """Stamp, ns; 0: none."""
+    """Stamp, ns; 0 if there is none."""
     recorded_ns: int | None = None
-    """Time of recording, ns; None if it is not known."""
+    """Time of recording, ns; None if unknown."""
 
 
 @dataclass(frozen=True)
 class _Series:
-    """States of some joints, at `[N]` increasing times in ns, with values `[N, D]`; a NaN velocity was not given."""
+    """States of some joints: increasing times `[N]`, ns, and values `[N, D]`; NaN is a velocity that was not given."""
 
     names: tuple[str, ...]
     time: np.ndarray
@@ -50,11 +54,12 @@ class _Series:
 
 
 def motion_of_states(states: Iterable[StateRow], source: str, kind: str, tell: Tell) -> Samples:
-    """The motion of all joints that have positions, by name, at the times of the largest group of joints.
+    """Merge joint states into the motion of all joints that have positions, at the times of the largest group of
+    joints.
 
-    Times are the stamps, in order, each once, or those of recording where stamps do not go on. Other joints are
-    interpolated, and what is not known of all is cut off. Velocities that are NaN are those of the positions, unless
-    all are. All of this is told. Raises RecordingError if there are no positions.
+    Times are the sorted stamps without duplicates, or the times of recording if stamps do not advance. Other joints are
+    interpolated, and times at which some joint is unknown are cut off. Velocities that are NaN are derived from
+    positions, unless all are NaN. `tell` reports all of this. Raises RecordingError if there are no positions.
     """
     groups = _by_joints(states, source, tell)
     joints = _joint_by_joint(_in_order(groups, source, tell), tell)
@@ -65,7 +70,7 @@ def motion_of_states(states: Iterable[StateRow], source: str, kind: str, tell: T
 
 
 def in_order(samples: Samples, tell: Tell) -> Samples:
-    """The rows of a table or archive by their times, each once. Raises RecordingError for several recordings in it."""
+    """Sort the rows of a table or archive by time, without duplicates. Raises RecordingError for several recordings."""
     time = samples.time
     if not np.isfinite(time).all() or (np.diff(time) > 0).all():
         return samples
@@ -83,7 +88,7 @@ def in_order(samples: Samples, tell: Tell) -> Samples:
 
 
 def with_velocity(samples: Samples, tell: Tell) -> Samples:
-    """Measured samples with differences in place of NaN velocities, or without velocities if all of them are NaN."""
+    """Replace NaN velocities of measured samples by differences; if all are NaN, drop the velocities."""
     time, position, velocity = samples.time, samples.position, samples.velocity
     if velocity is None or samples.nature is not Nature.MEASURED or not (unknown := np.isnan(velocity)).any():
         return samples
@@ -97,7 +102,7 @@ def with_velocity(samples: Samples, tell: Tell) -> Samples:
 
 
 def _by_joints(states: Iterable[StateRow], source: str, tell: Tell) -> dict[tuple[str, ...], list[StateRow]]:
-    """The usable messages by the joints that they name, each once; unusable ones are counted and told."""
+    """Group the valid messages by the joints that they name; invalid ones are counted and reported."""
     groups: dict[tuple[str, ...], list[StateRow]] = {}
     known: set[tuple[object, ...]] = set()
     left_out: Counter[str] = Counter()
@@ -135,19 +140,19 @@ def _by_joints(states: Iterable[StateRow], source: str, tell: Tell) -> dict[tupl
 
 
 def _in_order(groups: dict[tuple[str, ...], list[StateRow]], source: str, tell: Tell) -> list[_Series]:
-    """Each group in the order of its times, each once."""
+    """Sort each group by time, without duplicates."""
     stamps = [np.array([row.stamp_ns for row in rows], np.int64) for rows in groups.values()]
     timed = [_tell_the_time(times) for times in stamps]
     recorded = [np.array([row.recorded_ns or 0 for row in rows], np.int64) for rows in groups.values()]
     of_groups = zip(stamps, timed, recorded, strict=True)
     later = [known[~takes & (times > 0)] for times, takes, known in of_groups if takes.any()]
-    # all publishers share one clock, which is set back for all of them
+    # All publishers share one clock, which is set back for all of them.
     if begin := min((int(known[0]) for known in later if len(known)), default=0):
         timed = [takes & (known < begin) for takes, known in zip(timed, recorded, strict=True)]
     of_all = zip([row for rows in groups.values() for row in rows], np.concatenate(timed), strict=True)
     known = sorted((row.stamp_ns, row.recorded_ns) for row, takes in of_all if takes and row.recorded_ns is not None)
     delays = [at - stamp for stamp, at in known] or [0]
-    # after a reset, all times follow those before it
+    # After a reset, all times follow those before it.
     delay = delays[-1] if begin else sorted(delays)[len(delays) // 2]
     series, untimed, late, repeated = [], 0, 0, 0
     for (names, rows), times, takes in zip(groups.items(), stamps, timed, strict=True):
@@ -170,24 +175,24 @@ def _in_order(groups: dict[tuple[str, ...], list[StateRow]], source: str, tell: 
 
 
 def _order(times: np.ndarray) -> tuple[np.ndarray, int]:
-    """The places of times in order, the first one of each time, and the number of times that follow a later one."""
+    """Return the sorted indices of times without duplicates, and how many times follow a later one."""
     order = np.argsort(times, kind="stable")
     late = int(np.count_nonzero(times < np.maximum.accumulate(times)))
     return order[np.diff(times[order], prepend=times[order[0]] - 1) > 0], late
 
 
 def _tell_counts(tell: Tell, one: str, counts: dict[str, int]) -> None:
-    """Tell how many things of a kind there are, if any."""
+    """Report how many things of a kind there are, if any."""
     for what, number in counts.items():
         if number:
             tell(f"{number} {one if number == 1 else f'{one}s'} {what}")
 
 
 def _set_back_at(times: np.ndarray) -> int:
-    """The index of the first time after a clock was set back, N if it never was.
+    """Return the index of the first time after a clock was set back; N if it never was.
 
-    Then times go on for long among those that were there before: messages that overtook others come between later ones,
-    and long delayed ones fill a gap.
+    After that, many times lie among earlier ones. Messages that merely overtook others lie between later ones, and
+    messages that were delayed for long fill a gap.
     """
     back = 1 + np.flatnonzero(np.diff(times) < 0)
     if len(back) * _SHUFFLED > len(times):
@@ -203,7 +208,7 @@ def _set_back_at(times: np.ndarray) -> int:
 
 
 def _tell_the_time(stamps: np.ndarray) -> np.ndarray:
-    """Flags of usable stamps, bool `[N]`: none if most stand still, and none after a clock was set back."""
+    """Return which stamps are valid, bool `[N]`: none if most stand still, and none after a clock was set back."""
     takes = stamps > 0
     if 2 * len(np.unique(stamps)) < len(stamps):
         return np.zeros(len(stamps), bool)
@@ -215,7 +220,7 @@ def _tell_the_time(stamps: np.ndarray) -> np.ndarray:
 
 
 def _joint_by_joint(groups: list[_Series], tell: Tell) -> list[_Series]:
-    """States of each joint by itself, whichever messages contain it; joints without a position are told."""
+    """Return the states of each joint from all messages that contain it; joints without a position are reported."""
     found, without, gaps = [], [], 0
     repeated: dict[int, list[str]] = {}
     for name in dict.fromkeys(name for group in groups for name in group.names):
@@ -244,7 +249,7 @@ def _joint_by_joint(groups: list[_Series], tell: Tell) -> list[_Series]:
 
 
 def _merged(joints: list[_Series], source: str, kind: str, tell: Tell, *, has_velocity: bool) -> Samples:
-    """One motion of joints that have different times."""
+    """Merge joints with different times into one motion."""
     shared: dict[bytes, list[_Series]] = {}
     for one in joints:
         shared.setdefault(one.time.tobytes(), []).append(one)
@@ -274,7 +279,7 @@ def _merged(joints: list[_Series], source: str, kind: str, tell: Tell, *, has_ve
 
 
 def _at(one: _Series, time: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Position and velocity `[M, 1]` of a joint at other times: cubics between its samples, a line beyond them."""
+    """Interpolate position and velocity of a joint, `[M, 1]`: by cubics, and beyond its samples by a line."""
     if len(one.time) < 2 or np.isin(time, one.time).all():
         k = np.searchsorted(one.time, time)
         return one.position[k], one.velocity[k]
@@ -298,11 +303,11 @@ def _with_velocity(one: _Series) -> _Series:
 
 
 def _filled(time: np.ndarray, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    """Velocities `[N, D]`, taken from the positions where they are NaN; 0 for a single sample."""
+    """Replace NaN velocities `[N, D]` by differences of positions; 0 for a single sample."""
     unknown = np.isnan(velocity)
     if not unknown.any() or len(time) < 2:
         return np.where(unknown, 0.0, velocity)
-    # an angle that passes the end of its range does not move by a whole turn per sample
+    # An angle that passes the end of its range does not move by a whole turn in a sample.
     way = np.unwrap(position, axis=0)
     return np.where(unknown, np.gradient(way, time, axis=0, edge_order=min(2, len(time) - 1)), velocity)
 
@@ -313,7 +318,7 @@ def _tell_of_velocities(names: Sequence[str], tell: Tell) -> None:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first names of a list, and the number of the others."""
+    """Format the first names of a list, and the number of the others."""
     more = len(names) - _SHOWN_NAMES
     return ", ".join(names[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 

@@ -29,10 +29,11 @@ ENDS = tuple(f"{end}_{name}" for end in ("start", "goal") for name in STATE)
 DT_PER_TRAJECTORY = 1
 """ActionSequence's constant for a dt of each trajectory."""
 UNIFORM_TOLERANCE = 1e-3
-"""Steps that differ from their mean by less than this share count as uniform."""
+"""Largest difference of steps from their mean, as a share, that counts as uniform."""
 _SAMPLES = 4
-"""A cubic through the nearest samples: the slope between the first two is that of half a step later, and a spline that
-starts with it begins with a jerk that the motion does not have."""
+"""Number of samples whose cubic gives the derivatives at the start. The slope between the first two samples is that of
+half a step later, and a spline that starts with it begins with a jerk that the motion does not have.
+"""
 _ACTIONS = ("batch", "horizon", "data")
 """The fields by which an ActionSequence is recognized in printed messages."""
 _INDICES = ("start_index", "goal_index")
@@ -40,10 +41,10 @@ _INDICES = ("start_index", "goal_index")
 
 @dataclass(frozen=True)
 class Sequence:
-    """A batch of action sequences: the `fields` that its message would have, by name, as far as they are known.
+    """A batch of action sequences, with the known fields of its message by name.
 
-    Among the fields may be `layout`, which messages do not have. `recorded` is the motion from which the actions were
-    taken, if any. A message of a bag has a `place`, and begins in the state `measured` before it where it has no start.
+    `fields` may contain `layout`, which messages lack. `recorded` is the motion from which the actions were taken, if
+    any. A message of a bag has a `place`; without a start, it begins in the state that was `measured` before it.
     """
 
     joint_names: tuple[str, ...]
@@ -60,7 +61,7 @@ class Sequence:
 
     @property
     def has_uneven_positions(self) -> bool:
-        """Return whether these are positions at uneven times: the kernels for actions are exact for even ones."""
+        """Return whether these are positions at uneven times, for which the kernels of actions are not exact."""
         return self.recorded is not None and self.control_space == "position" and len(self.fields["dt"]) > 1
 
 
@@ -72,9 +73,9 @@ def read_sequences(
     made_of: Callable[[Samples], Samples] = lambda motion: motion,
     units: GivenUnits = UNITS_OF_THE_FILE,
 ) -> list[Sequence]:
-    """All sequences of a file, or the actions in `control_space` of its motion, which `made_of` may change first.
+    """Read all sequences of a file, or the actions in `control_space` of its motion, which `made_of` may change first.
 
-    `units` are those of tables and archives that name none. Omissions are told. Raises RecordingError.
+    `units` are those of tables and archives that name none. Omissions are reported. Raises RecordingError.
     """
     with reading(path):
         format_ = format_of(path)
@@ -94,7 +95,7 @@ def read_sequences(
 
 
 def _told(sequences: list[Sequence], notes: list[str], tell: Tell) -> list[Sequence]:
-    """Sequences, after what was noted on the way to them."""
+    """Report notes, and return the sequences."""
     for note in notes:
         tell(note)
     return sequences
@@ -106,8 +107,9 @@ def fields_of(actions: np.ndarray) -> dict[str, Any]:
 
 
 def _of_states(samples: Samples, control_space: str) -> Sequence:
-    """The actions that led through a motion: its own position or velocity after each step, or the acceleration or jerk
-    at the beginning of it. Raises RecordingError where the motion has no such quantity.
+    """Return the actions of a motion: position or velocity after each step, or acceleration or jerk at its beginning.
+
+    Raises RecordingError if the motion lacks that quantity.
     """
     if len(samples.time) < 2:
         raise RecordingError(f"{samples.source}: expected at least 2 samples, got 1")
@@ -131,9 +133,9 @@ def _of_states(samples: Samples, control_space: str) -> Sequence:
 
 
 def _rates_at_start(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """Velocity and acceleration [1, D] in the first sample.
+    """Return velocity and acceleration of the first sample, `[1, D]`.
 
-    By differences if the recording has none: of the nearest four velocities, or of the positions where it has none.
+    What a recording lacks is derived from the first four velocities or, without any, positions.
     """
     time, velocity, acceleration = samples.time, samples.velocity, samples.acceleration
     if velocity is None:
@@ -144,9 +146,9 @@ def _rates_at_start(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _derivative_at_start(time: np.ndarray, values: np.ndarray, order: int = 1) -> np.ndarray:
-    """A derivative `[D]` at the first sample, of the cubic through the nearest four samples, however far apart.
+    """Return a derivative `[D]` at the first sample of the cubic through the first four samples, at any times.
 
-    By Newton's divided differences, whose k-th one belongs to the product of the distances from the k samples before.
+    Newton's divided differences give it: the k-th one multiplies the product of distances from the first k samples.
     """
     away, differences = time[:_SAMPLES] - time[0], values[:_SAMPLES].copy()
     for k in range(1, len(away)):
@@ -179,7 +181,7 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Sequence:
 
 
 def _in_bag(path: Path, topic: str | None, tell: Tell) -> Iterator[Sequence]:
-    """The ActionSequence messages, each with the joint state that came last before it."""
+    """Yield the ActionSequence messages, each with the last joint state before it."""
     with open_bag(path, tell) as (reader, counts):
         sequences = [c for c in reader.connections if c.msgtype == ACTION_SEQUENCE and topic in (None, c.topic)]
         if not sequences:
@@ -209,7 +211,7 @@ def _of_printed(place: str, message: Any) -> Sequence:
 
 
 def _of_message(place: str, message: Any, known: Mapping[str, tuple[float, float]], last: tuple[str, ...]) -> Sequence:
-    """A message; `known`: position and velocity of joints; `last`: joints of the latest joint state."""
+    """Convert a message; `known` are positions and velocities of joints, `last` the joints of the latest state."""
     cells, length = int(message.batch) * int(message.horizon), len(message.data)
     if not cells or not length or length % cells:
         shape = f"[batch {message.batch}, horizon {message.horizon}, dof]"

@@ -19,7 +19,10 @@ STORAGES = (".db3", ".mcap")
 _METADATA = "metadata.yaml"
 _LOGS = ("-wal", "-journal")
 """Suffixes of what SQLite keeps beside a database: pages that are not in it yet, or that were in it before."""
-_WAL_HEADER, _FRAME_HEADER = 32, 24
+_WAL_HEADER = 32
+"""Size of the header of a write-ahead log of SQLite, bytes."""
+_FRAME_HEADER = 24
+"""Size of the header of a page in such a log, bytes."""
 
 
 Counts = dict[tuple[str, str], int]
@@ -28,11 +31,11 @@ Counts = dict[tuple[str, str], int]
 
 @contextmanager
 def complete_files(path: Path, tell: Tell) -> Iterator[tuple[list[Path], Counts]]:
-    """What to read for a recording, and how many messages its metadata counts: its storage files themselves, as copies
-    with all that SQLite had written where it was interrupted; the folder where the recorder compressed messages.
+    """Yield the files to read for a recording, and the counts of messages in its metadata.
 
-    Files that metadata.yaml does not name, and metadata that is missing, are told. Raises RecordingError where there is
-    nothing to read.
+    These are the storage files; copies of them, completed by SQLite, if writing was interrupted; or the folder if the
+    recorder compressed messages. Missing metadata, and files that metadata.yaml does not name, are reported. Raises
+    RecordingError if there is nothing to read.
     """
     folder = path if path.is_dir() else path.parent
     metadata = _metadata(folder / _METADATA)
@@ -52,7 +55,7 @@ def complete_files(path: Path, tell: Tell) -> Iterator[tuple[list[Path], Counts]
 
 
 def _files_of(path: Path, metadata: dict[str, Any] | None, tell: Tell) -> list[Path]:
-    """The storage files of a recording."""
+    """Return the storage files of a recording."""
     named = None if metadata is None else _named(path if path.is_dir() else path.parent, metadata)
     if not path.is_dir():
         if named is not None and path in named and len(named) > 1:
@@ -74,7 +77,7 @@ def _files_of(path: Path, metadata: dict[str, Any] | None, tell: Tell) -> list[P
 
 
 def _metadata(file: Path) -> dict[str, Any] | None:
-    """What the metadata of a recording says; None where there is none. Raises RecordingError."""
+    """Return the metadata of a recording; None if there is none. Raises RecordingError."""
     if not file.is_file():
         return None
     for document in load_documents(file, read_text(file)):
@@ -125,7 +128,7 @@ def _recover(file: Path, copy: Path, tell: Tell) -> None:
 
 
 def _frames(wal: Path) -> int:
-    """Pages in a write-ahead log that were written since it was begun last; they have the salt of its header."""
+    """Count the pages in a write-ahead log that belong to its last beginning: they have the salt of its header."""
     if _size(wal) < _WAL_HEADER:
         return 0
     with wal.open("rb") as file:
@@ -141,7 +144,7 @@ def _frames(wal: Path) -> int:
 
 
 def messages_of(reader: Any, connections: list[Any], counts: Counts, tell: Tell) -> Iterator[tuple[Any, int, bytes]]:
-    """The messages of some connections of an open reader; how many there are is compared with what is counted."""
+    """Yield the messages of some connections of an open reader, and compare their number with the counts."""
     indexed: Counts = {}
     for one in connections:
         indexed[one.topic, one.msgtype] = indexed.get((one.topic, one.msgtype), 0) + one.msgcount

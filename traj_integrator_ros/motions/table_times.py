@@ -28,21 +28,23 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _NO_UNIT = re.compile(r"(?:time|timestamp|stamp|t)\s*[\[(].*[\])]", re.IGNORECASE)
-"""A time in brackets of which `_TIME` knows nothing."""
+"""A time with a unit in brackets that `_TIME` does not know."""
 _LONGEST_NS = Decimal(2**63)
 _SECONDS = re.compile(r"(.*?)(sec|secs|seconds)")
 TIME_UNITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
-"""Units to choose from, as exponents of ten that convert them to ns."""
+"""Units that users may choose, with exponents of ten that convert them to ns."""
 _SINCE_1970_S = 1e9, 4.2e9
-"""Times of 2001 to 2103, s: numbers as large in one of the units are dates in it, where their steps go with it."""
+"""Times from 2001 to 2103, s. Numbers in this range, in one of the units, are dates if their steps fit that unit."""
 _STEP_OF_DATES_S = 1e-5, 1e4
 _MANY = 20
-"""Rows of a recording; fewer may be waypoints with seconds between them."""
+"""Smallest number of rows of a recording; fewer may be waypoints with seconds between them."""
 _RECORDED = (5.0, "s"), (500.0, "ms"), (5e5, "us"), (1e11, "ns")
 _WAYPOINTS = (5.0, "s"), (1e3, ""), (2e4, ""), (5e5, "us"), (2e7, ""), (1e11, "ns")
-"""Largest steps that mean a unit, if recordings have a row each 0.5 s (in s: 5 s) or more often; "": it may be two."""
+"""Largest steps and the unit that they mean, if recordings have a row every 0.5 s or more often (5 s for numbers in s);
+an empty unit means that two are possible.
+"""
 _WHOLE = 0.5
-"""Whole steps of s from here on may be ms as well, if there are many of them."""
+"""Smallest step, s, from which on many whole numbers may be milliseconds as well."""
 
 
 def is_time(name: str) -> bool:
@@ -51,28 +53,28 @@ def is_time(name: str) -> bool:
 
 
 def time_unit(text: str) -> str | None:
-    """One of TIME_UNITS for a unit of time as people write it: sec, msec, nanoseconds; None if it is none."""
+    """Return one of TIME_UNITS for a unit as people write it (sec, msec, nanoseconds); None for anything else."""
     return next((name for name, power in TIME_UNITS.items() if power == _UNITS.get(text.lower())), None)
 
 
 def with_unknown_unit(header: Sequence[str]) -> str | None:
-    """The first column of times in brackets that are no unit of time; None if there is none."""
+    """Return the first column of times whose brackets contain no unit of time; None if there is none."""
     return next((name for name in header if _NO_UNIT.fullmatch(name) and not is_time(name)), None)
 
 
 def unit_named(name: str) -> bool:
-    """Return whether the name of a column of times says, or implies, their unit."""
+    """Return whether the name of a column of times gives or implies their unit."""
     found = _TIME.fullmatch(name) or _STAMP.fullmatch(name)
     return found is None or bool(found[1]) or name.startswith(("%", "field."))
 
 
 def recording_time(header: Sequence[str]) -> str | None:
-    """The column with the time of each row; None if there is none."""
+    """Return the column with the time of each row; None if there is none."""
     return next((name for name in header if _TIME.fullmatch(name)), None)
 
 
 def stamp_columns(header: Sequence[str], topic: str = "") -> tuple[str, ...]:
-    """The column, or the two columns, of a message's stamp, from the topic if possible; empty if there is none."""
+    """Return the one or two columns of a message's stamp, of the topic if possible; empty if there is none."""
     found = [name for name in header if _STAMP.fullmatch(name) or name in ("sec", "secs")]
     found.sort(key=lambda name: not name.startswith(topic))
     for name in found:
@@ -84,9 +86,9 @@ def stamp_columns(header: Sequence[str], topic: str = "") -> tuple[str, ...]:
 
 
 def unit_by_numbers(numbers: np.ndarray, name: str) -> str:
-    """The unit of times that name none, by their steps and their size together: s, ms, us or ns.
+    """Return the unit of times without one, from their steps and their size together: s, ms, us or ns.
 
-    Raises RecordingError where both leave a choice.
+    Raises RecordingError if both leave a choice.
     """
     known = numbers[np.isfinite(numbers)]
     steps = np.diff(np.unique(known))
@@ -114,10 +116,10 @@ def unit_by_numbers(numbers: np.ndarray, name: str) -> str:
 def nanoseconds_in(
     columns: Sequence[str], texts: Callable[[str], list[str]], tell: Callable[[str], None], given: str | None = None
 ) -> np.ndarray:
-    """The times in a column, or in columns of seconds and nanoseconds, ns as int64; empty cells are 0.
+    """Return the times in a column, or in columns of seconds and nanoseconds, ns as int64; empty cells are 0.
 
-    A unit that the column does not name is the `given` one, else by the numbers; one that is not s is told.
-    Raises RecordingError with the column and its row.
+    If the column names no unit, it is the `given` one, or else follows from the numbers; a unit other than s is
+    reported. Raises RecordingError with the column and its row.
     """
     if len(columns) == 2:
         seconds, rest = (_scaled(texts(name), name, power) for name, power in zip(columns, (9, 0), strict=True))
@@ -134,7 +136,7 @@ def nanoseconds_in(
 
 
 def _numbers(cells: list[str]) -> np.ndarray:
-    """The numbers in cells; NaN for dates, for others, and for 0, which stands for no time."""
+    """Return the numbers in cells; NaN for dates, for other texts, and for 0, which stands for no time."""
     found = np.full(len(cells), np.nan)
     for k, cell in enumerate(cells):
         with suppress(ValueError):
@@ -148,7 +150,7 @@ def is_date(cell: str) -> bool:
 
 
 def seconds(nanoseconds: np.ndarray) -> np.ndarray:
-    """Times from the first one on, s."""
+    """Return times relative to the first one, s."""
     return (nanoseconds - nanoseconds[:1]) / SECOND_NS
 
 
@@ -169,7 +171,7 @@ def _scaled(cells: list[str], name: str, power: int) -> np.ndarray:
 
 
 def _date_ns(cell: str) -> int:
-    """Nanoseconds since 1970 of a date with a time of the day, and perhaps Z, UTC or an offset such as +02:00."""
+    """Convert a date with a time of the day, and perhaps Z, UTC or an offset such as +02:00, to ns since 1970."""
     found = _DATE.fullmatch(cell.strip())
     if found is None:
         raise ValueError(cell)

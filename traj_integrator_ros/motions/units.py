@@ -1,6 +1,4 @@
-"""Units of joints: from a robot's URDF, which says which of them slide, or else what their names suggest; and those of
-columns and arrays, in which angles may be degrees.
-"""
+"""Units of joints, from a URDF or from their names, and units of columns and arrays, in which angles may be degrees."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import numpy as np
 _SLIDE_BY_NAME = re.compile(
     r"(?<!shoulder_)lift_joint|prismatic|slider|linear_(?:axis|joint)|(?:panda|fer|fr3)_finger_joint"
 )
-"""Well-known joints: Fetch's and PR2's torso and Panda's fingers slide; a UR's shoulder_lift turns."""
+"""Names of well-known prismatic joints: torso of Fetch and PR2, fingers of Panda; a UR's shoulder_lift turns."""
 
 
 _RADIANS = {
@@ -23,7 +21,7 @@ _RADIANS = {
     **dict.fromkeys(("deg", "degs", "degree", "degrees", "\u00b0", "dps"), np.pi / 180),
     **dict.fromkeys(("rev", "revs", "revolution", "revolutions", "turn", "turns"), 2 * np.pi),
 }
-"""Size of units of position in rad, or m."""
+"""Sizes of units of position, rad or m."""
 _RATE = r"(?:[/ ._]?(?:s|sec|second)(?:(?:\^|\*\*)?-?[123]|[\u00b2\u00b3])?)"
 _UNIT = rf"(?P<unit>\u00b0|dps|[a-z]+?)(?:[/ _]?p(?:er[ _]?)?s(?:ec|econd)?\d?|{_RATE}{{1,3}})?"
 _ALONE = re.compile(rf"[\[(]?\s*{_UNIT}\s*[\])]?", re.IGNORECASE)
@@ -36,22 +34,22 @@ _BEFORE_JOINT = re.compile(
     re.I,
 )
 ANGLES = {"rad": 1.0, "deg": np.pi / 180}
-"""Units of angles to choose from, rad."""
+"""Units of angles that users may choose, rad."""
 MOST_RAD = 4 * np.pi
-"""rad; an angle beyond it is unusual for the joint of an arm, and usual for degrees."""
+"""Largest usual angle of an arm's joint, rad: larger numbers are probably degrees."""
 
 
 @dataclass(frozen=True)
 class GivenUnits:
-    """Units that the user says a table or an archive has where it names none; None: by their numbers, angles in rad."""
+    """Units that a user gives for a table or archive that names none. None: times by their numbers, angles in rad."""
 
     time: str | None = None
-    """s, ms, us or ns."""
+    """Unit of times: s, ms, us or ns."""
     angle: str | None = None
-    """rad or deg."""
+    """Unit of angles: rad or deg."""
 
     def of_joint(self, joint: str) -> float | None:
-        """The size of the unit of a joint's column that names none, in rad or m; None: it is not given."""
+        """Return the size of a joint's unit, rad or m, in a column that names none; None if it is not given."""
         return None if self.angle is None or JointUnits().of(joint)[0] == "m" else ANGLES[self.angle]
 
 
@@ -59,15 +57,15 @@ UNITS_OF_THE_FILE = GivenUnits()
 
 
 def size_of_unit(text: str) -> float | None:
-    """The size in rad or m of a unit of position or of its derivatives: deg, (deg/s), [rad/s^2]; None if it is none."""
-    found = _ALONE.fullmatch(text.strip().rstrip(".").replace("\u00ba", "\u00b0"))  # a sign that looks like it
+    """Return the size, rad or m, of a unit such as deg, (deg/s) or [rad/s^2]; None for anything else."""
+    found = _ALONE.fullmatch(text.strip().rstrip(".").replace("\u00ba", "\u00b0"))  # A sign that looks like it.
     return _RADIANS.get(found["unit"].lower()) if found else None
 
 
 def tell_of_degrees(
     joints: Sequence[str], positions: Sequence[np.ndarray], units: GivenUnits, tell: Callable[[str], None]
 ) -> None:
-    """Tell of angles in rad that are as large as degrees, where nothing says that they are none."""
+    """Report angles in rad that are as large as degrees, unless their unit was given."""
     large = [float(np.nanmax(np.abs(values), initial=0.0)) for values in positions]
     unlikely = [k for k, joint in enumerate(joints) if large[k] > MOST_RAD and JointUnits().of(joint)[0] == "rad"]
     if unlikely and units.angle is None:
@@ -76,7 +74,7 @@ def tell_of_degrees(
 
 
 def without_unit(column: str) -> tuple[str, str, float | None]:
-    """A column's name without its unit, the unit as it is written, and its size in rad or m; "" and None without one.
+    """Return a column's name without its unit, the unit as written, and its size, rad or m; "" and None without one.
 
     The size of an unknown unit in brackets is None, too.
     """

@@ -1,4 +1,4 @@
-"""Motions and trajectories written as a table, an archive, or a rosbag2 recording."""
+"""Writes motions and trajectories as a table, an archive, or a rosbag2 recording."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from .read_bag import JOINT_STATE, JOINT_TRAJECTORY
 from .samples import QUANTITIES, RecordingError, Samples
 from .trajectories import SECOND_NS
 
-STATES_TOPIC, TRAJECTORIES_TOPIC = "/joint_states", "/traj_integrator/joint_trajectory"
+STATES_TOPIC = "/joint_states"
+TRAJECTORIES_TOPIC = "/traj_integrator/joint_trajectory"
 BAGS = {".db3": "SQLITE3", ".mcap": "MCAP"}
 """Suffixes of recordings in one file, without metadata.yaml, and their storage."""
 
 
 @contextmanager
 def complete(path: Path) -> Iterator[Path]:
-    """A temporary file that replaces `path` at the end of the block, unless the block ends by an error."""
+    """Yield a temporary file that replaces `path` at the end of the block, unless the block raises an error."""
     part = path.with_name(f"{path.name}.part")
     try:
         yield part
@@ -31,12 +32,12 @@ def complete(path: Path) -> Iterator[Path]:
 
 
 def from_start(samples: Samples) -> Samples:
-    """A trajectory from its start on: the point before it, which central differences have, is left out."""
+    """Return a trajectory from its start on, without the point before it that central differences have."""
     return samples.rows(samples.time >= 0)
 
 
 def write_table(path: Path, samples: Samples) -> None:
-    """A CSV of time, position_<joint> and so on, without missing quantities; an interrupted run leaves no file."""
+    """Write a CSV of time, position_<joint> and so on without missing quantities; an interrupted run leaves no file."""
     found = [name for name in QUANTITIES if getattr(samples, name) is not None]
     columns = [samples.time[:, None], *(getattr(samples, name) for name in found)]
     with complete(path) as part, part.open("w", newline="", encoding="utf-8") as file:
@@ -46,7 +47,7 @@ def write_table(path: Path, samples: Samples) -> None:
 
 
 def write_archive(path: Path, results: list[list[Samples]]) -> None:
-    """An NPZ of joint_names, time and the quantities [B, H, D] of all sequences."""
+    """Write an NPZ of joint_names, time and the quantities `[B, H, D]` of all sequences."""
     first, shape = results[0][0], results[0][0].position.shape
     for number, (one, *_) in enumerate(results):
         if one.joint_names != first.joint_names or one.position.shape != shape:
@@ -62,8 +63,10 @@ def write_archive(path: Path, results: list[list[Samples]]) -> None:
 
 
 def write_bag(path: Path, motions: list[Samples], accelerations: bool, *, states_only: bool = False) -> None:
-    """A JointTrajectory for each motion, with or without accelerations, and all of them as joint states, or only those,
-    in a rosbag2 folder or a bare file of BAGS, by the suffix of the path. A run that ends before leaves no file.
+    """Write motions to a rosbag2 folder or, by the suffix of the path, to a single file of BAGS.
+
+    Each motion becomes a JointTrajectory, with or without accelerations, and all of them joint states; with
+    `states_only`, joint states alone. An interrupted run leaves no file.
     """
     if path.suffix not in BAGS:
         _write_folder(path, "SQLITE3", motions, accelerations, states_only)

@@ -1,4 +1,4 @@
-"""Numbers into the fields of messages, and views of numbers in messages, without a Python loop over elements."""
+"""Copies numbers into fields of messages, and views numbers in messages, without a Python loop over elements."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _EMPTY = {code: np.empty(0, dtype) for code, dtype in _DTYPES.items()}
 
 
 def packed(values: object, code: str = "f") -> array:
-    """A flat copy of some values, of this type code: fields of messages take it without looking at each element."""
+    """Return a flat copy of values with this type code, which message fields accept without checking elements."""
     numbers = array(code)
     numbers.frombytes(np.ascontiguousarray(values, code).reshape(-1).view(np.uint8))
     return numbers
 
 
 def viewed(value: object) -> object:
-    """View arrays of numbers in place, return others unchanged: most arrays of a request are empty and cost nothing."""
+    """Return a view of an array of numbers, and other values unchanged; empty arrays take no time."""
     if not isinstance(value, array):
         return value
     code = value.typecode

@@ -1,4 +1,4 @@
-"""The messages of services to arrays and back: views of their buffers, without a Python loop over elements."""
+"""Converts messages of services to arrays and back: views of buffers, without a Python loop over elements."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _RETIMED = {"status": "B", "points": "I"} | dict.fromkeys(
 )
 """Fields of responses that are set to arrays of the same names, with their type codes."""
 _LONGEST_NS = 2**31 * 1_000_000_000 - 1
-"""The longest Duration, which stands for ever."""
+"""The longest Duration, ns, which stands for an infinite one."""
 
 
 def _views(fields: type[NamedTuple], names: Sequence[str] = ()) -> Callable[[object], Any]:
-    """A view of the fields of a message; `names` maps those that have other names there."""
+    """Return a function that views the fields of a message; `names` are their names there, if different."""
     get = attrgetter(*(names or fields._fields))
     return lambda message: fields._make(map(viewed, get(message)))
 
@@ -147,5 +147,5 @@ def _put_all(message: object, found: object, codes: Mapping[str, str]) -> None:
 
 
 def _put(message: object, field: str, values: np.ndarray, code: str = "f") -> None:
-    """Set a field of numbers with this type code to a copy of some values."""
+    """Set a field of numbers with this type code to a copy of values."""
     setattr(message, field, packed(values, code))

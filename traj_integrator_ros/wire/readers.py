@@ -1,4 +1,4 @@
-"""The messages that arrive often, read from their bytes with lengths checked, and how many were lost before them."""
+"""Reads messages that arrive often from their bytes, with lengths checked, and counts those lost before them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from ..requests.rejection import Rejected, RejectionReason, shown
 from ..requests.sequences import SequenceFields
 
 Stamp = tuple[int, int]
-"""Types of a stamp: seconds and nanoseconds."""
+"""A stamp: seconds and nanoseconds."""
 SEQUENCE_FIELDS = tuple(re.sub("^(start|goal)_(?!index)", r"\1.", name) for name in SequenceFields._fields)
 """The fields of `SequenceFields` by their names in the message."""
 _SECOND_NS = 1_000_000_000
 _ENCODING_SIZE = 4
 _BYTE_ORDERS = {b"\x00\x01": "<", b"\x00\x00": ">"}
 _MOST_STRINGS = 4096
-"""Largest number of strings, which are made one by one and cost time; no robot has as many joints."""
+"""Largest number of strings in a message, each of which takes time: no robot has as many joints."""
 _POINT = "trajectory_msgs/JointTrajectoryPoint"
-_LEAST_POINT_SIZE = 24  # four empty arrays and a time
+_LEAST_POINT_SIZE = 24  # Four empty arrays and a time.
 _NUMBERS = {"uint8": "B", "uint32": "I", "double": "d"} | dict.fromkeys(
     ("builtin_interfaces/Time", "builtin_interfaces/Duration"), "iI"
 )
@@ -42,16 +42,16 @@ _ARRAYS = {
     "geometry_msgs/Transform": "V56",
     "geometry_msgs/Twist": "V48",
 }
-"""numpy types of array elements that are read as a whole; frames, made of doubles, are only passed over."""
+"""numpy types of arrays that are read as a whole; frames, which consist of doubles, are only skipped."""
 _LOOKED_AT = 256
-"""Number of points that are compared at once: most messages have thousands of equal form, or no two in a row."""
+"""Number of points that are compared at once: usually thousands of points have the same form, or no two in a row."""
 _PUBLISHERS_KEPT = 64
 _ONLY = b""
 """Key of the only publisher of a topic if rclpy does not identify it."""
 
 
 class _Field(NamedTuple):
-    """A field of serialized messages in one byte order: numbers, or a length and what follows it."""
+    """A field of serialized messages in one byte order: numbers, or a length with the elements after it."""
 
     name: str
     unpack: Callable[[bytes, int], tuple]
@@ -59,7 +59,7 @@ class _Field(NamedTuple):
     mask: int
     """Alignment minus one, bytes."""
     follows: Callable[[bytes, int, int], tuple[Any, int]] | None = None
-    """Reads what follows a length: called with the message, a place and the length; returns a value and its end."""
+    """Reads elements after a length, given the message, a place and the length; returns their value and their end."""
     array: tuple[np.dtype, int, np.ndarray] | None = None
     """If an array follows: its type, its alignment minus one, and an empty array."""
     numbers: np.dtype | None = None
@@ -69,15 +69,15 @@ class _Field(NamedTuple):
 class FieldReader:
     """Reads fields of serialized messages of one type: plain CDR of either byte order.
 
-    Nothing is allocated before the bytes for it are known to exist. Arrays are read-only views of the message if its
-    byte order is this machine's. Names are the same object for as long as their bytes are.
+    Nothing is allocated before its bytes are known to exist. Arrays are read-only views of the message if its byte
+    order is this machine's. As long as the bytes of names do not change, the same object is returned.
 
     Args:
-        types: type of each field by its name, in their order, as `get_fields_and_field_types` returns them.
-        wanted: the fields that are returned, in this order; those of a message in the message follow a dot.
+        types: type of each field by its name, in order, as `get_fields_and_field_types` returns them.
+        wanted: the fields to return, in this order; fields of a nested message follow a dot.
 
     Raises:
-        ValueError: a field is missing, or one has a type that is not known here.
+        ValueError: a field is missing, or has an unknown type.
 
     """
 
@@ -89,13 +89,13 @@ class FieldReader:
             if missing := [name for name in wanted if name not in names]:
                 raise ValueError(f"{missing[0]}: expected such a field, got {', '.join(types)}")
             places = [names.index(name) for name in wanted]
-            self._fields[encoding] = fields[: max(places) + 1]  # the rest is not needed
+            self._fields[encoding] = fields[: max(places) + 1]  # The rest is not needed.
         self._pick = itemgetter(*places)
 
     def __call__(self, data: bytes) -> Any:
         """Return the wanted fields as a tuple, or the only one; of arrays, only the lengths are checked.
 
-        Points are their number and an iterator that reads their fields.
+        Points are returned as their number and an iterator that reads their fields.
 
         Raises:
             Rejected: malformed_message, naming the field, or size_out_of_range for more than 4096 strings.
@@ -108,7 +108,7 @@ class FieldReader:
 
 
 def _fields(types: Mapping[str, str], order: str, within: str = "") -> Iterator[_Field]:
-    """The fields of a type, and of the messages in it, in their order."""
+    """Yield the fields of a type and of its nested messages, in order."""
     length = struct.Struct(f"{order}I").unpack_from
     for name, kind in types.items():
         field, element = f"{within}{name}", kind.removeprefix("sequence<").removesuffix(">")
@@ -146,7 +146,7 @@ def _types_of(kind: str, field: str) -> Mapping[str, str]:
 
 
 def _read_fields(fields: tuple[_Field, ...], data: bytes, at: int) -> tuple[list, int]:
-    """Read fields that begin at a place; return their values, and where they end."""
+    """Read fields from a place on; returns their values, and where they end."""
     values = []
     name = ""
     try:
@@ -179,7 +179,7 @@ def _read_string(data: bytes, at: int, size: int) -> tuple[str, int]:
 
 
 class _Names:
-    """Reads strings, and remembers them with their bytes: most senders never change them."""
+    """Reads strings and caches them by their bytes, since most senders never change them."""
 
     def __init__(self, field: str, length: Callable[[bytes, int], tuple]) -> None:
         self._field, self._length = field, length
@@ -204,7 +204,7 @@ class _Names:
 
 
 def _read_points(fields: tuple[_Field, ...], data: bytes, at: int, count: int) -> tuple[tuple[int, Iterator], int]:
-    """The number of points, and an iterator that reads their fields; fields behind them cannot be read."""
+    """Return the number of points and an iterator that reads their fields; fields after them cannot be read."""
     _require_room(data, at, _LEAST_POINT_SIZE * count)
 
     def runs(at: int) -> Iterator[list[np.ndarray]]:
@@ -220,7 +220,7 @@ def _read_points(fields: tuple[_Field, ...], data: bytes, at: int, count: int) -
 
 
 def _alike(fields: tuple[_Field, ...], values: list, data: bytes, at: int, end: int, most: int) -> list[np.ndarray]:
-    """The fields of a point and of the following points with arrays as long: views `[N, length]` of the message.
+    """Return views `[N, length]` of the fields of a point and of the next points whose arrays are as long.
 
     Args:
         fields: of a point.
@@ -256,7 +256,7 @@ def _alike(fields: tuple[_Field, ...], values: list, data: bytes, at: int, end: 
 
 
 def _require_room(data: bytes, at: int, size: int) -> None:
-    """Check that there are this many bytes from a place on. Raises ValueError."""
+    """Check that the message has this many bytes from a place on. Raises ValueError."""
     if size > len(data) - at:
         raise ValueError
 
@@ -278,13 +278,13 @@ _joint_state = FieldReader(
 
 
 def read_action_sequence(data: bytes) -> tuple[Stamp, SequenceFields]:
-    """Return the stamp and views of a serialized ActionSequence; raises Rejected as `FieldReader`, like all below."""
+    """Return stamp and views of a serialized ActionSequence. Raises Rejected as `FieldReader` does."""
     stamp, *fields = _action_sequence(data)
     return stamp, SequenceFields._make(fields)
 
 
 def read_position_trajectory(data: bytes, most_points: int) -> PositionFields:
-    """Return the points of a serialized JointTrajectory, without efforts; none if it has more than `most_points`."""
+    """Return the points of a serialized JointTrajectory without efforts; no points if there are more than the most."""
     names, stamp, (count, points) = _position_trajectory(data)
     positions, velocities, accelerations, times_ns = [], [], [], [np.zeros(0, np.int64)]
     for *parts, _, time in points if count <= most_points else ():
@@ -296,7 +296,7 @@ def read_position_trajectory(data: bytes, most_points: int) -> PositionFields:
 
 
 def _rows(runs: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
-    """The rows of all runs: one array if they are equally long."""
+    """Join the rows of all runs, into one array if they are equally long."""
     if len({run.shape[1] for run in runs}) == 1:
         return np.concatenate(runs).astype(np.float64, copy=False)
     return [row for run in runs for row in run.astype(np.float64, copy=False)]
@@ -337,7 +337,7 @@ def controller_state_reader(types: Mapping[str, str]) -> Callable[[bytes], tuple
 
 
 def stamp_of_message(data: bytes) -> Stamp:
-    """Stamp of a message that begins with a header, as far as it can be read; otherwise 0."""
+    """Return the stamp of a message that begins with a header, or 0 if it cannot be read."""
     try:
         return _stamp(data)
     except Rejected:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROFILE_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
-"""The variables that name a transport profile to Fast DDS 3 (Kilted and later) and to Fast DDS 2 (Humble, Jazzy)."""
+"""Names of the variables with a transport profile: for Fast DDS 3 (Kilted and later) and 2 (Humble, Jazzy)."""
 _LIBRARIES = ("libfastdds.so*", "libfastrtps.so*")
 LIMIT_VARIABLE = "TRAJ_INTEGRATOR_SHARED_MEMORY_MIB"
-"""The variable for the most shared memory that one process takes, MiB; 0: transports stay as they are."""
+"""Name of the variable with the largest shared memory of a process, MiB; 0 leaves transports as they are."""
 DEFAULT_LIMIT_MIB = 16
 MIB = 2**20
 SHARED_MEMORY = Path("/dev/shm")
@@ -27,22 +27,22 @@ ARRAYS_IN_MESSAGE = 5
 _FITS_DEFAULT_BYTES = MIB // 4
 _MESSAGES_IN_FLIGHT = 2
 _SHARE_OF_FREE = 4
-"""One process takes at most one part in so many of the free memory, because its peers need some, too."""
+"""A process takes at most one part in so many of the free shared memory, because its peers need some, too."""
 _FAST_RTPS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
 _CHOSEN_BY_USER = (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", "RMW_FASTRTPS_USE_QOS_FROM_XML")
 _FILES_OF_USER = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
-"""File in the working directory that Fast DDS itself reads."""
+"""Files in the working directory that Fast DDS reads by itself."""
 _SEGMENT_IN_USE = re.compile(r"/dev/shm/fast(dds|rtps)_[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
 class Transport:
-    """The chosen transports, and the reason."""
+    """The chosen transports, with the reason."""
 
     reason: str
-    """The reason in words, for the log."""
+    """Description of the choice, for the log."""
     segment_bytes: int = 0
-    """Shared memory for messages that the process sends, bytes; 0: transports stay as they are."""
+    """Shared memory for messages that the process sends, bytes; 0 if transports stay as they are."""
     is_short: bool = False
     """True if large messages will be slow for lack of shared memory; then the reason is a warning."""
 
@@ -75,7 +75,7 @@ def prepare_transport(batch: int, horizon: int, dof: int) -> Transport:
 def choose_transport(
     message_bytes: int, environment: Mapping[str, str], free_bytes: int | None, *, has_fast_dds: bool = True
 ) -> Transport:
-    """Choose by the size of the largest message, bytes, the environment, and the free shared memory, bytes.
+    """Choose transports by the largest message, bytes, the environment, and the free shared memory, bytes.
 
     Raises:
         ValueError: TRAJ_INTEGRATOR_SHARED_MEMORY_MIB is not a whole number.
@@ -112,15 +112,15 @@ def choose_transport(
 
 
 def profile_variable() -> str:
-    """The variable that names a transport profile to the installed Fast DDS, or else to Fast DDS 3."""
+    """Return the name of the variable with the transport profile, by default that of Fast DDS 3."""
     return installed_profile_variable() or PROFILE_VARIABLES[0]
 
 
 def installed_profile_variable() -> str | None:
-    """The variable for the installed Fast DDS; None if there is none.
+    """Return the name of the variable for the installed Fast DDS; None if there is none.
 
-    Fast DDS 3 renamed the variable, and its library: the first prefix of the environment that holds either library
-    decides. Setting both variables would cause a warning about the old name.
+    Fast DDS 3 has renamed the variable and its library. The first prefix of the environment with one of the two
+    libraries decides; setting both variables would cause a warning about the old name.
     """
     for prefix in [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]:
         for variable, library in zip(PROFILE_VARIABLES, _LIBRARIES, strict=True):
@@ -131,13 +131,13 @@ def installed_profile_variable() -> str | None:
 
 
 def stays_local(environment: Mapping[str, str]) -> bool:
-    """Return whether ROS is set to stay on this machine: then the profile sends nothing out, either."""
+    """Return whether ROS is restricted to this machine, so that the profile must send nothing out."""
     by_range = environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "LOCALHOST"
-    return by_range or environment.get("ROS_LOCALHOST_ONLY") == "1"  # the second name is used up to Humble
+    return by_range or environment.get("ROS_LOCALHOST_ONLY") == "1"  # The second name is used up to Humble.
 
 
 def profile(segment_bytes: int, local: bool) -> str:
-    """A Fast DDS profile like those in config/: shared memory of this size, and UDP, on loopback only if `local`."""
+    """Return a Fast DDS profile like those in config/: shared memory of this size, and UDP, if `local` on loopback."""
     loopback = "<interfaceWhiteList><address>127.0.0.1</address></interfaceWhiteList>" if local else ""
     return f"""<?xml version="1.0" encoding="UTF-8" ?>
 <dds xmlns="http://www.eprosima.com">
@@ -168,7 +168,7 @@ def profile(segment_bytes: int, local: bool) -> str:
 
 
 def _choice_of_user(environment: Mapping[str, str]) -> str | None:
-    """The variable or the file by which the user has chosen transports; None if there is none."""
+    """Return the variable or file by which the user has chosen transports; None if there is none."""
     set_ones = (name for name in _CHOSEN_BY_USER if environment.get(name))
     return next(set_ones, None) or next((name for name in _FILES_OF_USER if Path(name).is_file()), None)
 
@@ -181,7 +181,7 @@ def _shortage(free_bytes: int, what: str) -> str:
 
 
 def _free_bytes() -> int | None:
-    """Free shared memory, bytes; None if there is no shared memory."""
+    """Return the free shared memory, bytes; None if there is no shared memory."""
     try:
         space = os.statvfs(SHARED_MEMORY)
     except OSError:
@@ -190,7 +190,7 @@ def _free_bytes() -> int | None:
 
 
 def _has_started() -> bool:
-    """Return whether the middleware has already allocated its shared memory, and so has read its profile."""
+    """Return whether the middleware has allocated its shared memory, and so has read its profile."""
     return _SEGMENT_IN_USE.search(Path("/proc/self/maps").read_text(encoding="utf-8")) is not None
 
 
@@ -207,7 +207,7 @@ def _profile_file(segment_bytes: int, local: bool) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor, written = tempfile.mkstemp(dir=folder)
-    except (OSError, RuntimeError):  # there is no home directory
+    except (OSError, RuntimeError):  # There is no home directory.
         descriptor, written = tempfile.mkstemp(prefix="traj_integrator_ros_", suffix=".xml")
         folder = None
     with open(descriptor, "wb") as file:

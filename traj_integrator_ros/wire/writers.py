@@ -1,4 +1,4 @@
-"""Bytes of the messages that are published often: numpy writes the numbers, without an object for every point."""
+"""Serializes messages that are published often: numpy writes the numbers, without an object for each point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TIME = struct.Struct("<iI")
 class JointTrajectoryWriter:
     """Serializes trajectories of the same joints, with positions, velocities and, if they have them, accelerations.
 
-    Writes into the same memory for as long as trajectories have the same shape.
+    It writes into the same memory as long as trajectories have the same shape.
 
     Args:
         joint_names: the joints, in the order of the columns.
@@ -62,7 +62,7 @@ class JointTrajectoryWriter:
         return bytes(self._message)
 
     def _lay_out(self, count: int, quantities: int) -> None:
-        """Make a message of this many points, and views of its numbers."""
+        """Make a message with this many points, and views of its numbers."""
         dof = len(self._joint_names)
         head = _ENCODING + bytes(_TIME.size) + _names(self._joint_names) + _SIZES.pack(count, dof)
         begin = len(head) + (len(_ENCODING) - len(head)) % 8
@@ -110,7 +110,7 @@ def serialize_batch(
 
 @functools.lru_cache(maxsize=16)
 def _names(joint_names: tuple[str, ...]) -> bytes:
-    """Bytes behind the stamp: a frame without a name, and the names of the joints."""
+    """Return the bytes after the stamp: an empty frame name, and the names of the joints."""
     return _string("") + _LENGTH.pack(len(joint_names)) + b"".join(map(_string, joint_names))
 
 
