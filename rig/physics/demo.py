@@ -1,8 +1,7 @@
 """A Panda with masses under an optimizer's motion, a jittery policy, a push and a stop: `make demo-arm` draws it.
 
 The demo's optimizer asks a node for costs and gradients; its motion is executed, like all that follows, in simulated
-time. Beside the executor, the same input goes straight to the controller, as rows that are points. The page shows
-`python -m rig.physics.demo --out docs/figures/arm.png`.
+time. Beside the executor, the same input goes straight to the controller, as rows that are points.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,6 +24,7 @@ try:
 except Absent as absent:
     pytest.skip(str(absent), allow_module_level=True)
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
 QUICK = "policy, hobby", "plans, soft", "slow, hobby", "wall at 0.03", "table at 0.05", "led by a hand"
 """Each case fails with thresholds that do not adapt to the arm, without growth, or without comparison at rest."""
 
@@ -51,6 +56,15 @@ def test_no_drive_is_braked_in_free_motion(drive: Drive, share: float, payload: 
 def test_any_drive_notices_a_wall_and_leaves_it(drive: Drive, speed: float, seed: int) -> None:
     figures = contacts.wall(seed, drive=drive, speed=speed, angle=0.2, seconds=2.0)
     assert figures["unnoticed_s"] < 0.4 and figures["force_last"] < 20 and figures["tries"] == 1, figures
+
+
+def test_the_arm_in_the_readmes_animation_feels_what_is_said() -> None:
+    program = runpy.run_path(str(ROOT / "docs" / "figures" / "policy_on_an_arm.py"))
+    logs = [program["played"](program[kind])[1] for kind in ("AsPoints", "Loop")]
+    felt = [np.abs(program["felt"](log)).max() for log in logs]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    said = re.search(r"feel up to (\S+) rad/s² .* and (\S+) with the node\]\(docs/figures/policy_on_an_arm.gif", text)
+    assert [float(number) for number in said.groups()] == pytest.approx(felt, rel=0.1)
 
 
 @pytest.mark.ros
