@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-RATE_SLACK, JERK_SLACK = 1e-3, 5e-3
-"""Relative slack of limits. Knots of points less than 1 us apart become one, which moves a
-change of jerk: by 2 us of twice its limit, 4e-3 of it in a cycle of 1 ms, and by less than 1e-3 of the others.
+RATE_SLACK = 1e-3
+"""Tolerance of limits of velocity and acceleration, relative."""
+JERK_SLACK = 5e-3
+"""Tolerance of limits of jerk, relative. Knots less than 1 us apart are merged, which moves a change of jerk, of at
+most twice the limit, by up to 2 us: 4e-3 of the limit in a cycle of 1 ms.
 """
 SLACKS = {"v": RATE_SLACK, "a": RATE_SLACK, "j": JERK_SLACK}
 POSITION_SLACK_RAD = 1e-6

@@ -20,7 +20,9 @@ from traj_integrator_ros.client.requests import positions_message
 from .intentions import Motion, ramp
 from .loop import NS
 
-POS, VEL, ACC = 1, 2, 3
+POS = 1
+VEL = 2
+ACC = 3
 """Control spaces of ActionSequence."""
 
 

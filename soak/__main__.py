@@ -20,7 +20,8 @@ from .records import Record
 from .report import as_json, table, write
 from .settings import add_setting
 
-EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
 REPORT = "soak.json"
 RATES_HZ = {"robot": 1000.0, "planner": 100.0, "optimizer": 50.0}
 """Rates in Hz: joint states, action sequences and gradient calls."""

@@ -11,7 +11,12 @@ from pathlib import Path
 from kit.participant import Participant
 from traj_integrator_interfaces.srv import Stop
 
-STOPS, EVERY_S, WITHIN_S = 20, 0.15, 10.0
+STOPS = 20
+"""Number of stops."""
+EVERY_S = 0.15
+"""Time between two stops, s."""
+WITHIN_S = 10.0
+"""Longest wait for an answer, s."""
 
 
 class Operator:

@@ -30,10 +30,14 @@ BUSY = "busy: "
 """Beginning of the refusal of a call that had no turn in time."""
 DEPTH = 1000
 """Depth of our queues: answers that displaced each other there would look like losses of the node."""
-BATCH, HORIZON, DT_S = 16, 32, 0.02
+BATCH = 16
+HORIZON = 32
+DT_S = 0.02
 ACCELERATION_RAD_S2 = 0.3
-SEQUENCES, REQUESTS = 16, 4
-"""Numbers of different sequences, and of different gradient requests, that are sent in turn."""
+SEQUENCES = 16
+"""Number of different sequences that are sent in turn."""
+REQUESTS = 4
+"""Number of different gradient requests that are sent in turn."""
 
 
 @dataclass

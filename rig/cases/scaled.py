@@ -13,15 +13,17 @@ from .table import case
 
 _REPORTS_HZ = 100
 """Rate of the reports, as in UR's driver."""
-_SPAN, _ENDS = 0.8, np.array([0.4, -0.3])
-"""A plan's duration, s, and how far it goes, rad."""
+_SPAN = 0.8
+"""Duration of a plan, s."""
+_ENDS = np.array([0.4, -0.3])
+"""Distances that a plan covers, rad."""
 _MOST_RAD = 1e-3
 _TOLD_S = 0.025
-"""Time after a step of the slider in which messages may not know of it: a period of the reports, and transport of
-report and message.
+"""Time, s, after a step of the slider in which messages may not take it into account: a period of the reports, and the
+transport of report and message.
 """
 _SLACK = 1.02
-"""Slack of limits in the motion's own time: a clock that advances by parts of a cycle is rounded to nanoseconds."""
+"""Factor on limits in the motion's own time: a clock that advances by parts of a cycle is rounded to nanoseconds."""
 
 
 class Scaled(Rig):

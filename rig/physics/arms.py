@@ -14,8 +14,10 @@ _OVERRUN_RAD = 0.05
 """Distance, rad, by which joints may pass the limits that the node knows: stops of arms lie beyond them."""
 _BACKLASH_JOINTS = 3
 """Number of the first joints, whose gears carry the arm and have play."""
-_BALL_M, _BALL_AT_M = 0.05, 0.08
-"""Radius of the ball that touches things, and its place beyond the flange."""
+_BALL_M = 0.05
+"""Radius of the ball that touches things, m."""
+_BALL_AT_M = 0.08
+"""Distance of the ball from the flange, m."""
 
 
 @dataclass(frozen=True)

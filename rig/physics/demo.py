@@ -31,14 +31,22 @@ from .motions import course, policy
 from .packages import Absent, mujoco_module
 from .robot import PhysicalRobot
 
-ROWS, STEP = 60, 0.03
-"""Number of rows of the optimizer's motion, and the time between them, s."""
+ROWS = 60
+"""Number of rows of the optimizer's motion."""
+STEP = 0.03
+"""Time between two rows, s."""
 GOAL = np.array([0.6, 0.3, -0.4, 0.5, 0.3, 0.4, -0.5])
 """Goal, rad from the arm's first position."""
-BIAS, NOISE = 0.006, 1e-3
-"""Error of the policy, rad, one sigma: whole chunks and single rows."""
-PUSH_N, PUSH_S, SHARE = 60.0, 0.3, 0.25
-"""Force on the hand and its duration; and the share of its limits at which the arm moves."""
+BIAS = 0.006
+"""Error of whole chunks of the policy, rad, one sigma."""
+NOISE = 1e-3
+"""Error of single rows of the policy, rad, one sigma."""
+PUSH_N = 60.0
+"""Force on the hand, N."""
+PUSH_S = 0.3
+"""Duration of the force, s."""
+SHARE = 0.25
+"""Share of its limits that the arm uses."""
 
 
 class Story(NamedTuple):

@@ -19,9 +19,14 @@ from traj_integrator_ros.requests.rejection import Rejected
 
 from .robot import PhysicalRobot
 
-_BEGIN_NS, _TICK_NS = 10 * SECOND, 10_000_000
-_TRANSPORT_NS, _COMPUTED_NS = 1_000_000, 300_000
-"""Delays from a sender to its receiver, and from a plan to its motion, ns."""
+_BEGIN_NS = 10 * SECOND
+"""Time at which the simulation begins, ns."""
+_TICK_NS = 10_000_000
+"""Period of the supervision, ns."""
+_TRANSPORT_NS = 1_000_000
+"""Delay from a sender to its receiver, ns."""
+_COMPUTED_NS = 300_000
+"""Delay from a plan to its motion, ns."""
 
 
 class Log(NamedTuple):

@@ -24,7 +24,8 @@ from .optimum import KINDS, Distance, distance, table
 from .scenes import random_scene
 from .simulation import Refusal, Run, simulate
 
-EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
 STREAMS_PER_MOTION = 500
 """Number of streams for each motion of each kind whose distance from the optimum is printed: it takes 8 s."""
 

@@ -13,7 +13,9 @@ from rig.judge import way_back
 
 from .plans import Bounds, Course, spline_peaks, spline_through
 
-POSITION, VELOCITY, JERK = 1, 2, 4
+POSITION = 1
+VELOCITY = 2
+JERK = 4
 """Control spaces, as in ActionSequence."""
 
 

@@ -22,7 +22,9 @@ LAG_S = 0.040
 NOISE_RAD = 1e-4, 2e-3
 """Least and most noise of the rows of a learned policy, as three of ten policies of positions have it."""
 _NOISY = 0.3
-FREEZE, RESTART, DEAD = "freeze", "restart", "dead joint states"
+FREEZE = "freeze"
+RESTART = "restart"
+DEAD = "dead joint states"
 
 
 @dataclass(frozen=True)

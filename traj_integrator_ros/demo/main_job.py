@@ -20,10 +20,14 @@ from ..tools.replay import due_samples
 from .recording import mean_step
 from .windows import cut_window, horizon_of
 
-# time from one sequence to the next, and time before the control space changes, s
-PERIOD_S, BLOCK_S = 0.05, 0.4
-# the most sequences without an answer, beyond which the node's queue drops some; the candidates that are kept
-MOST_IN_FLIGHT, SHOWN = 6, 8
+PERIOD_S = 0.05
+"""Time between two sequences, s."""
+BLOCK_S = 0.4
+"""Time for which the control space stays the same, s."""
+MOST_IN_FLIGHT = 6
+"""Largest number of sequences without an answer: the node's queue drops some if there are more than ten."""
+SHOWN = 8
+"""Number of candidates of each answer that are kept for the figures."""
 
 
 class Answer(NamedTuple):

@@ -16,7 +16,10 @@ from .windows import DEGREE, SEGMENT
 
 DURATION = 1.575
 """Duration of the motion to the goal, s."""
-JERKS, POINTS = 64, 16
+JERKS = 64
+"""Number of actions if they are jerks."""
+POINTS = 16
+"""Number of actions if they are control points of a spline."""
 JERK_WEIGHT = 1e-3
 """Weight of squared jerk over time, per rad²/s⁵."""
 END_WEIGHTS = (2000.0, 200.0, 5.0)

@@ -18,7 +18,10 @@ AT_REST = 1e-3
 """Largest velocity, rad/s, that counts as standing still, so that equal frames do not contradict it."""
 FASTEST = 30.0
 """Speed, rad/s, that no joint of a robot reaches: twice the fastest speed of small arms."""
-MIN_SAMPLES, MIN_DURATION = 16, 0.3
+MIN_SAMPLES = 16
+"""Smallest number of samples of a recording."""
+MIN_DURATION = 0.3
+"""Shortest duration of a recording, s."""
 STEP = 0.01
 """Time step of a plan, s; a short motion gets a smaller one."""
 LEAST_STEPS = 32
@@ -29,7 +32,8 @@ KNOTS_S = 0.2
 """Shortest time between two knots of that spline, s."""
 ROWS_A_KNOT = 5
 """Smallest number of samples between two knots of that spline."""
-TABLE, BAG = "motion.csv", "motion.mcap"
+TABLE = "motion.csv"
+BAG = "motion.mcap"
 
 
 def load_recording(path: Path, topic: str | None = None) -> Samples:

@@ -23,7 +23,8 @@ from .windows import BATCH
 
 OPTIMIZER_GAP = 1e-3
 """Largest relative distance of the optimizer's cost from the optimum that counts as success."""
-REPORT, FIGURES = "report.json", ("trajectories.png", "optimizer.png", "goal.png")
+REPORT = "report.json"
+FIGURES = ("trajectories.png", "optimizer.png", "goal.png")
 Report = dict[str, object]
 
 

@@ -25,7 +25,10 @@ from .windows import BATCH, horizon_of, write_node_parameters
 
 PLAY_AT_LEAST_S = 8.0
 """Motions shorter than this, s, are played several times."""
-NODE_WITHIN_S, ANSWERS_WITHIN_S = 30.0, 5.0
+NODE_WITHIN_S = 30.0
+"""Longest wait, s, until the node is active."""
+ANSWERS_WITHIN_S = 5.0
+"""Longest wait, s, for the last answers after the motion has ended."""
 
 
 def run(recording: Samples, planned: Samples, options: argparse.Namespace) -> int:

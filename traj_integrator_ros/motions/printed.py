@@ -21,7 +21,8 @@ _LOST = re.compile(r"^A message was lost!!!\s+total count change: ?\d+\s+total c
 _CUT = "..."
 """Text that `ros2 topic echo` prints in place of the end of a long array."""
 _CUT_ARRAY = "arrays are cut off by ros2 topic echo; give it --full-length"
-_SECONDS, _NANOSECONDS = ("sec", "secs"), ("nanosec", "nsecs", "nsec")
+_SECONDS = ("sec", "secs")
+_NANOSECONDS = ("nanosec", "nsecs", "nsec")
 _LONGEST_NS = 2**63
 _SHOWN_KEYS = 12
 _LAST_CUT = "the last message is cut off, and left out"

@@ -16,7 +16,8 @@ from .joint_states import StateRow, Tell
 from .samples import RecordingError
 from .storage import Counts, complete_files
 
-JOINT_STATE, JOINT_TRAJECTORY = "sensor_msgs/msg/JointState", "trajectory_msgs/msg/JointTrajectory"
+JOINT_STATE = "sensor_msgs/msg/JointState"
+JOINT_TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 OUR_INTERFACES = "traj_integrator_interfaces"
 ACTION_SEQUENCE, TRAJECTORY_BATCH = (f"{OUR_INTERFACES}/msg/{name}" for name in ("ActionSequence", "TrajectoryBatch"))
 DEFAULT_TOPIC = "/joint_states"

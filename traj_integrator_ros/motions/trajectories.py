@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from trajectory_msgs.msg import JointTrajectory
 
 FIELDS = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration"}
-TRAJECTORY, MULTI_DOF = ("joint_names", "points"), "multi_dof_joint_trajectory"
-"""The fields by which a trajectory is recognized in other messages, and the field with a trajectory of other points."""
+TRAJECTORY = ("joint_names", "points")
+"""The fields by which a trajectory is recognized inside of other messages."""
+MULTI_DOF = "multi_dof_joint_trajectory"
+"""The field with a trajectory of joints of several degrees of freedom, which is no joint trajectory."""
 SECOND_NS = 1_000_000_000
 
 

@@ -28,7 +28,8 @@ from .topic_handlers import ACTIVE, TopicHandlers
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
 _FAILURE = TransitionCallbackReturn.FAILURE
-_UNCONFIGURED, _FINALIZED = "unconfigured", "finalized"
+_UNCONFIGURED = "unconfigured"
+_FINALIZED = "finalized"
 
 
 class IntegratorNode(LifecycleNode):

@@ -42,7 +42,8 @@ from .rclpy_features import publish_parts
 from .services import Services
 from .states import States
 
-ACTIVE, INACTIVE = "active", "inactive"
+ACTIVE = "active"
+INACTIVE = "inactive"
 _SECOND_NS = 1_000_000_000
 _SEQUENCES = "action_sequence"
 _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE

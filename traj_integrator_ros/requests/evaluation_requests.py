@@ -13,7 +13,9 @@ from ..limits.joint_limits import JointLimits
 from .rejection import Rejected, RejectionReason, require_finite
 from .sequences import LARGEST_RESULT_BYTES, OUTPUTS, ActionRequest, IntegratedBatch, check_fields
 
-_ROWS, _END, _LIMITS = ("weight", "target"), "terminal_weight", ("lower", "upper")
+_ROWS = ("weight", "target")
+_END = "terminal_weight"
+_LIMITS = ("lower", "upper")
 _NO_TERM = CostTerm()
 NO_GRADIENT = np.zeros(0, np.float32)
 
