@@ -1,6 +1,6 @@
-"""An arm behind the model of the controller: it lags, hangs low, is read through an encoder, and can be stopped.
+"""An arm behind the model of the controller: it lags, sags, is measured by encoders, and can be stopped.
 
-The controller joins a new trajectory from what is *measured* here, unless interpolate_from_desired_state is set, and
+The controller begins a new trajectory at what is *measured* here, unless interpolate_from_desired_state is set, and
 holds the measured position when it is restarted. Not modelled: dynamics, friction, saturation of drives.
 """
 
@@ -18,13 +18,13 @@ class Robot(Controller):
 
     Args:
         joints: names.
-        lag: the joints are where the command was so long ago, s, in whole cycles.
-        droop: what the joints hang below their command, `[joints]`, rad; the controller is not told.
+        lag: time by which the joints follow the command, s, in whole cycles.
+        droop: sag of the joints below their command, `[joints]`, rad; the controller does not know it.
         quantization: step of the encoder, rad. 0: none.
-        noise: standard deviation of what is measured, rad.
-        play: of the gears, rad: the joints stand while the command turns back by less.
-        seed: of the noise.
-        options: those of `Controller`.
+        noise: standard deviation of measured positions, rad.
+        play: play of the gears, rad: the joints stand still while the command turns back by less.
+        seed: seed of the noise.
+        options: arguments of `Controller`.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class Robot(Controller):
         self.droop = np.zeros(len(self.joints)) if droop is None else np.asarray(droop, float)
         self.quantization, self.noise, self._random = quantization, noise, np.random.default_rng(seed)
         self.play, self.wall = play, np.inf
-        """`wall`: position of an obstacle in the way of all joints."""
+        """Play of the gears, rad; `wall` is the position of an obstacle, rad, which no joint passes."""
         self.frozen = False
         """True if the joints stand still whatever is commanded (a protective stop)."""
         self.reading = True
-        """True if joint states are published; the user of this class reads it."""
+        """True if joint states are to be published; whoever owns the arm publishes them."""
         self._commands: list[np.ndarray] = []
         self._place = self._speed = np.zeros(len(self.joints))
 
@@ -64,7 +64,7 @@ class Robot(Controller):
         self._commands = [self._place]
 
     def measured(self) -> tuple[np.ndarray, np.ndarray]:
-        """Position and velocity by the encoders, `[joints]` each, as in joint_states."""
+        """Position and velocity that the encoders measure, `[joints]` each, as in joint_states."""
         place = self._place + self.droop
         if self.noise:
             place = place + self._random.normal(scale=self.noise, size=place.shape)
@@ -77,7 +77,7 @@ class Robot(Controller):
         return tuple(part.copy() for part in self.reference.parts), self.measured()
 
     def _cycles(self, now: int, count: int) -> np.ndarray:
-        """Run cycles of the controller; then the arm has moved."""
+        """Run cycles of the controller, and move the arm."""
         commands = super()._cycles(now, count)
         if self.frozen:
             self._speed = np.zeros(len(self.joints))

@@ -1,8 +1,8 @@
-"""CUDA devices that are not there: tensors say that they are on one, and what a device would not forgive is an error.
+"""A stand-in for CUDA devices: tensors claim to be on one, and what would go wrong on a device raises an error.
 
-Operations on the device are done at once, on the CPU. What the host sees of them is as late as a device may be: until
-the stream is waited for, memory that a copy writes to holds NaN, and what a copy reads must stay as it was. In the
-capture of a graph nothing is done; a replay does what was captured, with the same memory.
+Operations on the device are executed at once, on the CPU, but the host sees their results as late as on a device:
+until it has waited for the stream, memory that a copy writes to holds NaN, and memory that a copy reads must not
+change. While a graph is captured nothing is executed; a replay executes what was captured, with the same memory.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _WAITING = (_ATEN._local_scalar_dense.default, _ATEN.equal.default, _ATEN.nonzer
 
 
 class DeviceFault(Exception):
-    """What gives wrong numbers, or no graph, on a device."""
+    """An operation that would give wrong numbers, or no graph, on a device."""
 
 
 @contextmanager
 def devices_of_loops(count: int = 1) -> Iterator[FakeCuda]:
-    """Devices whose kernels are the C++ loops of the CPU, on the numbers of their tensors."""
+    """Yield devices whose kernels are the C++ loops of the CPU."""
     cuda = FakeCuda(count)
 
     def launcher(name: str, direction: str, backend: str | None, device_type: str) -> Callable:
@@ -63,7 +63,7 @@ def devices_of_loops(count: int = 1) -> Iterator[FakeCuda]:
 
 
 class DeviceTensor(Tensor):
-    """A tensor on a device that is not there, with its numbers on the CPU."""
+    """A tensor that claims to be on a device, with its numbers on the CPU."""
 
     inner: Tensor
     cuda: FakeCuda
@@ -71,7 +71,7 @@ class DeviceTensor(Tensor):
 
     @staticmethod
     def __new__(cls, inner: Tensor, cuda: FakeCuda, device: torch.device) -> DeviceTensor:
-        """Stand for numbers on the CPU."""
+        """Make a tensor on a device for numbers on the CPU."""
         like = torch.empty_strided(inner.shape, inner.stride(), dtype=inner.dtype, device="meta")
         made = Tensor._make_subclass(cls, like, False)
         made.inner, made.cuda, made.place = inner, cuda, device
@@ -80,7 +80,7 @@ class DeviceTensor(Tensor):
 
     @property
     def device(self) -> torch.device:
-        """The device; torch itself takes the tensor for one without memory, and so asks no driver."""
+        """The device. Torch itself treats the tensor as one without memory, so that it asks no driver."""
         return self.place
 
     is_cuda = True
@@ -99,19 +99,19 @@ class DeviceTensor(Tensor):
 
 
 class _Pending(NamedTuple):
-    """A copy that the host does not know the end of."""
+    """A copy that the host has not waited for."""
 
     host: Tensor
     value: Tensor
-    """What it writes there, or what it read from there."""
+    """The tensor that it writes there, or has read from there."""
     writes: bool
 
 
 class FakeCuda(TorchDispatchMode):
-    """The devices, as long as it is entered; each thread that uses them calls `entered`.
+    """The devices; each thread that uses them does so within `entered`.
 
     Args:
-        count: of devices.
+        count: number of devices.
         run_kernel: executes a launch of Triton on tensors of the CPU.
 
     """
@@ -142,7 +142,7 @@ class FakeCuda(TorchDispatchMode):
 
     @contextmanager
     def installed(self) -> Iterator[FakeCuda]:
-        """Stand in for `torch.cuda`, in all threads, and for the launch of kernels."""
+        """Replace `torch.cuda` and the launch of kernels in all threads."""
         cuda = {
             "is_available": lambda: True, "device_count": lambda: self.count, "_lazy_init": lambda: None,
             "current_device": lambda: self._here.device, "get_device_name": lambda *_: "no device",
@@ -165,7 +165,7 @@ class FakeCuda(TorchDispatchMode):
             yield stack.enter_context(self.entered())
 
     def synchronize(self) -> None:
-        """Wait: the host now has what copies wrote, and may write to what they read."""
+        """Wait for all copies: the host may now read what they wrote, and change what they read."""
         here = self._here
         if here.captured is not None:
             raise DeviceFault("waits for the device while a graph is captured")
@@ -234,7 +234,7 @@ class FakeCuda(TorchDispatchMode):
         return return_and_correct_aliasing(func, args, kwargs, wrapped) if tensors else wrapped
 
     def _custom(self, func, args: tuple) -> object:
-        """One of our operators, whose backend launches kernels."""
+        """Execute one of this project's operators, whose backend launches kernels."""
         name, direction = func._schema.name.split("::")[1].rsplit("_", 1)
         with self.entered():
             return getattr(operator._REGISTERED[name], f"_run_{direction}")(*args)
@@ -273,7 +273,7 @@ class FakeCuda(TorchDispatchMode):
         return target
 
     def _moved(self, source: Tensor, device: torch.device, options: dict) -> Tensor:
-        """A new tensor on the other side; to the host it waits."""
+        """Return a new tensor on the other side; a copy to the host waits until it is complete."""
         dtype = options.get("dtype") or source.dtype
         if device.type == "cuda":
             made = DeviceTensor(torch.empty(source.shape, dtype=source.dtype), self, self._whole(device))
@@ -345,10 +345,10 @@ class FakeCuda(TorchDispatchMode):
 
 
 class _Generator:
-    """Random numbers of any device."""
+    """Generators of random numbers, which are those of the CPU for every device."""
 
     def __new__(cls, device: object = "cpu", made: type = torch.Generator) -> torch.Generator:
-        """Make one of the CPU."""
+        """Make a generator of the CPU."""
         return made()
 
 
@@ -362,7 +362,7 @@ class _Stream:
         self._cuda.synchronize()
 
     def wait_stream(self, other: _Stream) -> None:
-        """Nothing: work is done in order."""
+        """Do nothing, since work is executed in order."""
 
 
 class _Graph:

@@ -1,4 +1,4 @@
-"""Counts everything sent and answered, and holds the node's own counts. Knows no ROS."""
+"""Counts of what was sent and answered, and the node's own counts; without ROS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Ledger(Generic[About]):
         self.sent = self.answered = 0
         """Numbers of messages sent and answered so far."""
         self.unknown_answers = 0
-        """Answers to none of our messages, or to one that was answered before."""
+        """Answers to messages that we did not send, or that had been answered before."""
 
     @property
     def open(self) -> int:

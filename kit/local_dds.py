@@ -22,7 +22,7 @@ _locks: list[int] = []  # file descriptors; a lock lasts as long as its process
 
 
 def stay_local(profile: str | None = PROFILE) -> None:
-    """Set the environment of this process and its children; call it before anything imports rclpy.
+    """Restrict DDS of this process and its children to this machine; call it before anything imports rclpy.
 
     Discovery range, domain and transport profile (of config/; None: none) are kept if they are already set.
     """
@@ -34,14 +34,14 @@ def stay_local(profile: str | None = PROFILE) -> None:
 
 
 def isolate(profile: str | None = PROFILE) -> None:
-    """Like `stay_local`, overriding the environment: a domain of its own, and this profile."""
+    """Like `stay_local`, but set a domain of its own and this profile even if the environment has others."""
     for name in ("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_DOMAIN_ID", *PROFILE_VARIABLES):
         os.environ.pop(name, None)
     stay_local(profile)
 
 
 def config_file(name: str) -> Path:
-    """A file of config/."""
+    """Return the path of a file of config/."""
     return Path(__file__).resolve().parents[1] / "config" / name
 
 

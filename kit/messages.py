@@ -11,14 +11,14 @@ from traj_integrator_ros.client.requests import SECOND_NS
 
 _STAMP = struct.Struct("<iI")
 _STAMP_AT = 4
-"""Position after the encoding; the header is the first field of every message here."""
+"""Position of the stamp, bytes: after the encoding, since the header is the first field of these messages."""
 
 
 class Template:
     """A serialized message that begins with a header.
 
     Args:
-        message: as it is sent, except for the stamp.
+        message: the message, complete except for its stamp.
         variable: contents of the float64 fields that will change, as they are in `message`; each must be unique in it.
 
     """

@@ -1,4 +1,4 @@
-"""Programs as processes, in particular the integrator node: started, watched, interrupted. Knows no ROS."""
+"""Processes that run Python programs, in particular the integrator node; without ROS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One participant in a ROS domain that works with one integrator node: waits, calls, asks for its lifecycle state."""
+"""A participant in a ROS domain that works with one integrator node: it waits, calls, and asks for its state."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""In place of Python where there is no GPU: `make gpu PYTHON="python -m kit.rehearse"` rehearses all its parts.
+"""Rehearses `make gpu` without a GPU: `make gpu PYTHON="python -m kit.rehearse"`.
 
-Each part runs as it is from begin to end on the stand-in of `fake_cuda`, with small batches; times mean nothing, and
-nothing is kept among the results of machines.
+Each part runs from begin to end on the devices of `fake_cuda`, with small batches. Times mean nothing, and no results
+are kept.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from .fake_cuda import FakeCuda, devices_of_loops
 CHECKS = Path(__file__).resolve().parent.parent / "test" / "kernels"
 ARCHITECTURE = 90
 LEFT_OUT = "bspline and (differentiate_through or engine_drives)"
-"""The reference's gradient of dt of a spline: torch.func does not go with a mode that makes tensors."""
+"""Tests that are left out: torch.func does not work with a mode that makes tensors, which the reference's gradient
+needs.
+"""
 SMALL = {"BATCHES": (1, 10), "ENGINE_BATCHES": (1, 16), "WORKLOAD_BATCHES": (20,), "PEER_ELEMENTS": 1 << 12}
 
 
 def main() -> None:
-    """Do what Python would with the same words: `-c PROGRAM`, `-m MODULE ...` or `FILE ...`."""
+    """Do what Python would do with the same arguments: `-c PROGRAM`, `-m MODULE ...` or `FILE ...`."""
     first, *words = sys.argv[1:]
     if first == "-c":
         with devices_of_loops():
@@ -43,7 +45,7 @@ def main() -> None:
 
 @contextmanager
 def benchmarks() -> Iterator[None]:
-    """Suites at small sizes, two samples of each; kernels are the loops of the CPU."""
+    """Run the suites at small sizes, with two samples of each; kernels are the loops of the CPU."""
     from benchmarks import report, timing
     from benchmarks.suites import cuda
 
@@ -62,7 +64,7 @@ def benchmarks() -> Iterator[None]:
 
 @contextmanager
 def checks() -> Iterator[None]:
-    """The checks of kernels, one example of each; what is launched is compiled, and its PTX executed."""
+    """Run one example of each check of the kernels, which are compiled; their PTX is executed."""
     sys.path.insert(0, str(CHECKS))
     os.environ["TRITON_CHECKS_DEVICE"] = "cuda:0"  # for which index there is, torch would ask the driver
     os.environ["TRITON_CHECKS_EXAMPLES"] = "1"

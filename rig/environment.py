@@ -1,4 +1,4 @@
-"""Environment of the rig's processes: messages, a clock that can be stepped, a ROS domain."""
+"""Environment of the rig's processes: messages, a clock that can be stepped, and a ROS domain."""
 
 from __future__ import annotations
 

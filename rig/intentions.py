@@ -16,7 +16,7 @@ def way(
     seed: int, bounds: tuple[float, float, float], reach: float, seconds: float, start: object, begin: float,
     pause: float = 0.3,
 ) -> Motion:  # fmt: skip
-    """The fastest motions within bounds of velocity, acceleration and jerk from place to place, with pauses."""
+    """Return the fastest motions from place to place within bounds of velocity, acceleration and jerk, with pauses."""
     r = np.random.default_rng(seed)
     place, ways, t = np.asarray(start, float), [], begin
     most = Bounds(*(np.full(len(place), bound) for bound in bounds))
@@ -29,13 +29,13 @@ def way(
 
 
 def minimum_jerk(t: np.ndarray, T: float, d: float) -> np.ndarray:
-    """Position on the way to d within T, from rest to rest."""
+    """Return positions of a minimum-jerk motion by a distance d within T, from rest to rest."""
     s = np.clip(np.asarray(t, float) / T, 0, 1)
     return d * (10 * s**3 - 15 * s**4 + 6 * s**5)
 
 
 def ramp(t: np.ndarray | float, v: float, T: float = 0.5) -> np.ndarray:
-    """Position of a joint that accelerates smoothly to v within T."""
+    """Return positions of a joint that accelerates smoothly to the velocity v within T."""
     t = np.maximum(np.asarray(t, float), 0)
     s = np.minimum(t / T, 1)
     return v * (T * (s**3 - s**4 / 2) + np.maximum(t - T, 0))

@@ -20,21 +20,21 @@ most twice the limit, by up to 2 us: 4e-3 of the limit in a cycle of 1 ms.
 """
 SLACKS = {"v": RATE_SLACK, "a": RATE_SLACK, "j": JERK_SLACK}
 POSITION_SLACK_RAD = 1e-6
-"""Limits are float64 in the node, rows of sequences float32: 2.4e-7 of an angle of 4 rad, and as much of its start."""
+"""Tolerance of position limits, rad: rows are float32, which rounds an angle of 4 rad by 2.4e-7 rad, as its start."""
 REST_RAD_S = 1e-6
 """Speed that counts as rest; rounding of positions near 3 rad gives 4e-16 / 1 ms, far less."""
 RESTING_CYCLES = 20
 """Number of cycles in which rest is judged: longer than a cycle of a controller of 100 Hz."""
 GOAL_RAD = 1e-6
-"""Slack at a goal, as for limits of position: rows are float32."""
+"""Tolerance of a goal, rad, as for limits of position."""
 JUMP = 3.0
-"""Factor over a plan's own demand if nobody gave a limit: the node chooses the ends of its spline, which changes it by
-less; a jump by 1 urad in a cycle of 1 ms is a jerk of 1,000 rad/s^3, and so is one by 1 mrad/s.
+"""Factor on the largest value of a plan if there is no limit: splines change it by less, since the node chooses their
+ends, and a jump changes it by more: 1 urad, or 1 mrad/s, in a cycle of 1 ms is a jerk of 1,000 rad/s^3.
 """
 
 
 class Finding(NamedTuple):
-    """The largest value of some quantity, and its place."""
+    """The largest value of a quantity, and where it is."""
 
     quantity: str
     """Quantity: v, a, j, lo or hi."""
@@ -85,7 +85,7 @@ class Smoothness(NamedTuple):
     """rad/s^3."""
     peak_jerk: float
     way: float
-    """Way of all joints, forth and back, rad."""
+    """Distance that all joints travel together, forth and back, rad."""
 
 
 def smoothness(stretches: Sequence[list[np.ndarray]], rate: float, seconds: float) -> Smoothness:
@@ -105,24 +105,24 @@ def last_speed(velocity: np.ndarray) -> float:
 
 
 def way_back(positions: np.ndarray) -> np.ndarray:
-    """Largest distance by which positions `[T, D]` go back from their furthest place, `[D]`."""
+    """Return the largest distance by which positions `[T, D]` go back from their furthest place, `[D]`."""
     return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)
 
 
 class Judged:
-    """Figures of a run: a mixin for classes with `_replayed`, `judge_rate`, `judged_from`, `limits`, `refused`."""
+    """Judges a run: a mixin for classes with `_replayed`, `judge_rate`, `judged_from`, `limits` and `refused`."""
 
     def __init__(self) -> None:
         self.fails: list[str] = []
         self.figures: list[str] = []
 
     def check(self, good: bool, text: str) -> bool:
-        """Note a requirement that holds or fails, with its figures."""
+        """Record whether a requirement holds, with its figures."""
         (self.figures if good else self.fails).append(text)
         return good
 
     def rates(self, t0: float | None = None, t1: float | None = None) -> tuple[np.ndarray, ...]:
-        """Times, positions and their three differences within [t0, t1]: `[n, dof]` each, of equal length."""
+        """Return times, positions and their three differences within [t0, t1], `[n, dof]` each."""
         t, p = self.played()
         t0 = self.judged_from if t0 is None else t0
         t, *parts = t[3:], *differences(p, self.judge_rate)
@@ -160,12 +160,12 @@ class Judged:
         return self.check(off <= tolerance, f"{what}ends {off:.3g} away from the goal")
 
     def back(self, sign: object = 1, t0: float | None = None, allowed: float = 1e-3, what: str = "") -> bool:
-        """Check that the command goes forward, or only in the direction of `sign`."""
+        """Check that the command goes only in the direction of `sign`, and back by no more than `allowed`, rad."""
         back = way_back(self.rates(t0)[1] * np.asarray(sign)).max()
         return self.check(back <= allowed, f"{what}goes back {back * 1e3:.2f} mrad")
 
     def good(self, forward: object = None, t0: float | None = None, what: str = "") -> None:
-        """Check limits, rest at the end, and, if there is a direction, no way back."""
+        """Check that limits are kept, that the end is at rest, and, with a direction, that nothing goes back."""
         self.within(t0, what=what)
         self.rests(what=what)
         if forward is not None:

@@ -34,7 +34,7 @@ NS = 10**9
 
 
 def doubles(values: np.ndarray) -> array.array:
-    """Values for a message, which takes them without a copy for each."""
+    """Return values in the form that a message takes without copying each."""
     return array.array("d", np.ascontiguousarray(values, np.float64).tobytes())
 
 
@@ -60,7 +60,7 @@ class Arrival:
     fields: dict[str, object]
     """Fields of the message in the form of the controller's model."""
     age: float
-    """Age by its stamp, s."""
+    """Age, s, by its stamp."""
 
 
 class Loop:
@@ -155,7 +155,7 @@ class Loop:
         return self.mono0 + self.K + self.step + (self.now() if at is None else at)
 
     def event(self, what: Callable[[SwitchedArm], object] | int) -> None:
-        """Let something happen to the robot in the next cycle: a function of it, or a step of its clock, ns."""
+        """Call a function with the robot in the next cycle, or step its clock by so many ns."""
         self.events.append((self.next, what))
         if callable(what):
             what(self.robot)
@@ -239,7 +239,7 @@ class Loop:
         self.reporter.publish(m)
 
     def replayed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Play all that arrived at the judge's rate; times, s of the rig, and positions `[N + 1, dof]`."""
+        """Replay what arrived at the judge's rate; return times of the rig, s, and positions `[N + 1, dof]`."""
         robot, period = self._robot(self.judge_rate), NS // self.judge_rate
         first = (self.arrivals[0].at if self.arrivals else 0) - 200_000_000
         first = max(first // period * period, 0)

@@ -23,14 +23,14 @@ from .loop import NS
 POS = 1
 VEL = 2
 ACC = 3
-"""Control spaces of ActionSequence."""
+"""Control space of accelerations, as in ActionSequence."""
 
 
 class Planner:
     """Messages and calls of a planner: mixed into a loop."""
 
     def seq(self, u: object, dt: object, space: int = POS, stamp: int | None = None) -> None:
-        """Send a sequence `[n, dof]`, or `[n]` for all joints; stamp: ns of the machine's clock, None: now."""
+        """Send a sequence `[n, dof]`, or `[n]` for all joints, with a stamp, ns of the machine's clock (None: now)."""
         u = np.asarray(u, float)
         u = u if u.ndim == 2 else np.repeat(u[:, None], self.dof, 1)
         message = sequence(u[None], dt=dt, control_space=space)
@@ -45,9 +45,9 @@ class Planner:
         self, speed: float, seconds: float = 0.5, rows: int = 16, *, begin: float | None = None, dt: float = 0.05,
         off: float = 0.0,
     ) -> Callable[[], None]:  # fmt: skip
-        """A function that sends the next rows of all joints on a ramp to a speed, rad/s, reached after `seconds`.
+        """Return a function that sends rows of all joints, which reach a speed, rad/s, after `seconds`.
 
-        It begins at a time of the rig, s, or in 0.1 s; `off` is added to the positions.
+        The motion begins at a time of the rig, s, or in 0.1 s; `off` is added to the positions.
         """
         begin = self.t + 0.1 if begin is None else begin
         return lambda: self.seq(off + ramp(self.t - begin + dt * np.arange(1, rows + 1), speed, seconds), dt)

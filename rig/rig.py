@@ -21,8 +21,9 @@ from .loop import NS, Loop
 from .planner import Planner
 
 LIM = {"v": 2.0, "a": 10.0, "j": 500.0, "lo": -2.9, "hi": 2.9}
+"""Usual limits of a joint, rad and s: velocity, acceleration, jerk, lowest and highest position."""
 FREE = {"v": 2.0, "a": 10.0, "j": 200.0, "lo": None, "hi": None}
-"""Limits of a joint: velocity, acceleration, jerk, and of position."""
+"""Limits of a joint that turns without end."""
 _NAMES = {"v": "velocity", "a": "acceleration", "j": "jerk", "lo": "position_min", "hi": "position_max"}
 
 
@@ -31,21 +32,21 @@ class Rig(Loop, Planner, Judged):
 
     Args:
         dof: number of joints.
-        limits: by the keys of `LIM`, for all joints or each; None: the node is given none.
-        start: where they are, rad.
+        limits: by the keys of `LIM`, for all joints or each; None: the node gets none.
+        start: positions of the joints, rad.
         hard: the controller replaces trajectories at once.
-        desired: it joins them from the last command.
-        arm: further options of the model of the arm.
+        desired: the controller begins trajectories at the last command.
+        arm: further arguments of the model of the arm.
         shim: give the node a clock that can be stepped apart from the controller's.
         ahead: by how much the controller's clock is ahead of the node's, s; needs the shim.
         warm: let the node move a little before the case begins.
         judge: rate of the replay, Hz.
-        rate: of the controller, Hz.
-        states_hz: of joint_states.
+        rate: rate of the controller, Hz.
+        states_hz: rate of joint states, Hz.
         listen_states: whether joint states are published.
-        states_delay: by which they are, s.
-        reports_hz: of controller_state, where RIG_REPORTS allows it.
-        parameters: of the node, `__` for dots.
+        states_delay: delay of joint states, s.
+        reports_hz: rate of controller_state, Hz, where RIG_REPORTS allows it.
+        parameters: parameters of the node, with `__` for dots.
 
     """
 
@@ -119,7 +120,7 @@ class Rig(Loop, Planner, Judged):
         raise RuntimeError(f"node is not active: {self.node.output[-400:]}")
 
     def warm_up(self) -> None:
-        """Move half a milliradian out and back, with a join: the first motions take several times as long."""
+        """Move by half a milliradian and back, with a blend: the first motions take several times as long."""
         x, inward = 0.02 * np.arange(1, 41), 1.0
         if self.limits.get("hi") is not None:
             middle = (np.asarray(self.limits["hi"], float) + np.asarray(self.limits["lo"], float)) / 2
@@ -140,7 +141,7 @@ class Rig(Loop, Planner, Judged):
         self.node.start()
 
     def close(self) -> None:
-        """End everything."""
+        """Close all entities, and end the node."""
         self.node.stop()
         self.executor.shutdown()
         for node in (self.arm_node, self.planner):
@@ -169,7 +170,7 @@ class Rig(Loop, Planner, Judged):
         return [m.age for m in stamped if m.age > lead]
 
     def follows(self, at: Motion, sent: int, begin: float, end: float, most: float = 3e-3) -> tuple[np.ndarray, ...]:
-        """Check that every sent chunk is published, and the command is close to the motion; returns `rates`."""
+        """Check that every sent chunk is published, and that the command is close to the motion; return `rates`."""
         published = len(self.arrivals) - self.warmed
         self.check(published >= sent, f"{published} published, expected {sent} or more {self.reasons()}")
         rates = t, p, *_ = self.rates(begin, end)
@@ -182,9 +183,9 @@ class Rig(Loop, Planner, Judged):
         return [d["level"] for d in self.diagnostics if d["t"] > since]
 
     def diag(self, key: str = "message", default: str = "") -> str:
-        """A value of the latest diagnostics."""
+        """Return a value of the latest diagnostics."""
         return self.diagnostics[-1].get(key, default) if self.diagnostics else default
 
     def reasons(self) -> dict[str, int]:
-        """Number of the node's rejections, by reason."""
+        """Return the number of the node's rejections by reason."""
         return dict(Counter(self.rejections))

@@ -13,7 +13,7 @@ _STEPS = {f"clock-step-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (12, 3
 
 @case(*_OFFSETS)
 def clock(name: str) -> Iterator[Rig]:
-    """The robot's and the planner's clock are ahead of the node's, or behind: a stream, a stop, a plan; in limits."""
+    """A stream, a stop and a plan keep limits while robot's and planner's clock is ahead or behind."""
     rig = Rig(limits=FREE, start_from="previous", shim=True, ahead=_OFFSETS[name])
     rig.go(1.6, 0.1, rig.ramping(0.8, 0.8, 24))
     rig.stop()
@@ -30,7 +30,7 @@ def clock(name: str) -> Iterator[Rig]:
 
 @case(*_STEPS, *(f"{name}-{whose}" for name in _STEPS for whose in ("node", "robot")))
 def clock_step(name: str) -> Iterator[Rig]:
-    """The clock of the machine, or of the node or the robot alone, is set in motion: the motion shows nothing of it."""
+    """The clock of the machine, or of node or robot alone, is set during a motion, which does not change."""
     rig = Rig(limits=FREE, start_from="previous", shim=True)
     send = rig.ramping(0.8, 0.8, 24)
     step = next(by for key, by in _STEPS.items() if name.startswith(key))

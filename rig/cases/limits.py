@@ -18,7 +18,7 @@ _NARROW = {"v": 2.0, "a": 10.0, "j": 200.0, "lo": -2.9, "hi": 2.9}
 
 @case("parameters-in-motion")
 def parameters_in_motion(name: str) -> Iterator[Rig]:
-    """lead_time, bandwidth and velocity limits (below the present speed) change in motion."""
+    """During a motion, lead_time and bandwidth change, and velocity limits are set below the present speed."""
     rig = Rig(limits=FREE, start_from="previous")
     send, said = rig.ramping(1.0, 0.8, 20), []
     rig.go(1.5, 0.1, send)
@@ -39,7 +39,7 @@ def parameters_in_motion(name: str) -> Iterator[Rig]:
 
 @case("urdf-in-motion")
 def urdf_in_motion(name: str) -> Iterator[Rig]:
-    """A URDF with lower limits arrives in motion, 0.6 rad before its position limit: the arm stays inside."""
+    """A URDF with lower limits arrives during a motion, 0.6 rad before its position limit, which the arm keeps."""
     rig = Rig(limits=None, start_from="previous", limits__urdf="topic", limits__assumed_velocity=2.0)
     send = rig.ramping(1.0, 0.8, 20)
     rig.go(1.8, 0.1, send)
@@ -66,7 +66,7 @@ def urdf_in_motion(name: str) -> Iterator[Rig]:
 
 @case("near-limit", "near-limit-velocity")
 def near_limit(name: str) -> Iterator[Rig]:
-    """A stream drives a joint towards its position limit: never beyond, within limits, and back again."""
+    """A stream drives a joint to its position limit and back: the joint never passes it, and keeps the other limits."""
     rig = Rig(start=[2.3, 0.0], limits=_NARROW, start_from="previous")
 
     def towards(speed: float, begin: float) -> None:
@@ -89,7 +89,7 @@ def near_limit(name: str) -> Iterator[Rig]:
 
 @case("outside-limit")
 def outside_limit(name: str) -> Iterator[Rig]:
-    """The robot is 0.05 rad beyond its limit, as after a tighter one: it can be moved in, not out."""
+    """The robot is 0.05 rad beyond its limit, as if that had been lowered: it can be moved back, not further out."""
     rig = Rig(start=[2.95, 0.0], limits=_NARROW)
     rig.traj([1.0], [[3.0, 0.0]])
     rig.go(1.5)
@@ -106,7 +106,7 @@ def outside_limit(name: str) -> Iterator[Rig]:
 
 @case("droop")
 def droop(name: str) -> Iterator[Rig]:
-    """An arm that hangs 20 mrad low: holding does not sink, and motions begin without a jump."""
+    """An arm sags by 20 mrad: it does not sink further while it holds, and motions begin without a jump."""
     for desired in (True, False):
         arm = {"droop": [-0.02, 0.0]}
         rig = Rig(limits=FREE, start_from="previous", arm=arm, desired=desired, warm=False)

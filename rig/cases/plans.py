@@ -1,4 +1,4 @@
-"""Plans and goals: old ones, points, noise, ends, huge steps."""
+"""Plans and goals: old ones, single points, noise, ends and huge steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .table import case
 
 @case("stale-0.3", "stale-1", "stale-1.5")
 def stale(name: str) -> Iterator[Rig]:
-    """A plan whose stamp is old: refused, or executed within limits, to its end, and not backwards."""
+    """A plan with an old stamp is refused, or executed within limits to its end and never backwards."""
     by = float(name[6:])
     for mode in ("measured", "previous"):
         rig = Rig(start_from=mode)
@@ -36,7 +36,7 @@ def stale(name: str) -> Iterator[Rig]:
 
 @case("goal-0")
 def goal_0(name: str) -> Iterator[Rig]:
-    """One point at time 0, 0.09, 0.008 and 0.5 rad away: within limits, ends exactly there."""
+    """One point at time 0, and 0.09, 0.008 or 0.5 rad away, is reached exactly and within limits."""
     rig = Rig()
     place = 0.0
     for d in (0.09, 0.008, 0.5):
@@ -52,7 +52,7 @@ def goal_0(name: str) -> Iterator[Rig]:
 
 @case("goal-1")
 def goal_1(name: str) -> Iterator[Rig]:
-    """One point at time 1 s: reached exactly, at 1 s (plus the lead), and in the full time."""
+    """One point at 1 s is reached exactly and at 1 s plus the lead; the motion takes all of that time."""
     rig = Rig(warm=False)
     t0 = rig.t
     rig.traj([1.0], [[0.3, -0.3]])
@@ -68,7 +68,7 @@ def goal_1(name: str) -> Iterator[Rig]:
 
 @case("noisy-plan")
 def noisy_plan(name: str) -> Iterator[Rig]:
-    """Velocity and position limits alone; a plan with noise of 1 mrad that rests at its end: how far beyond it?"""
+    """A plan with noise of 1 mrad rests at its end: it is passed by little, with only velocity and position limits."""
     rig = Rig(limits={"v": 2.0, "a": None, "j": None, "lo": -2.9, "hi": 2.9})
     random_, t = np.random.default_rng(4), 0.02 * np.arange(1, 101)
     worst, speed, refused, sign, runs = 0.0, 0.0, 0, 1, []
@@ -97,7 +97,7 @@ def noisy_plan(name: str) -> Iterator[Rig]:
 
 @case("first-50hz")
 def first_50hz(name: str) -> Iterator[Rig]:
-    """The first messages of velocities at 50 Hz, stamped: from rest within limits."""
+    """The first stamped messages of a stream of velocities at 50 Hz begin at rest and keep the limits."""
     limits = {"v": 2.0, "a": 7.5, "j": 3750.0, "lo": None, "hi": None}
     rig = Rig(limits=limits, start_from="previous", warm=False)
     for v in (0.1, 0.3, 0.3):
@@ -126,7 +126,7 @@ def only_names(name: str) -> Iterator[Rig]:
 
 @case("joint-rests")
 def joint_rests(name: str) -> Iterator[Rig]:
-    """One joint comes to rest, decelerating to the last, while the other moves on; no jerk limits."""
+    """One joint decelerates until it rests while the other one moves on, without jerk limits."""
     rig, spans = Rig(limits={"v": 2.0, "a": 10.0, "j": None, "lo": None, "hi": None}), []
     for dt, h, a in ((0.05, 3, 0.6), (0.02, 6, 1.0), (0.0625, 8, 1.5), (0.1, 4, 0.8), (0.05, 5, 2.0), (0.01, 20, 1.2)):
         n, t0 = len(rig.arrivals), rig.t
@@ -144,7 +144,7 @@ def joint_rests(name: str) -> Iterator[Rig]:
 
 @case("past-position")
 def past_position(name: str) -> Iterator[Rig]:
-    """The planner is 0.1 rad behind the robot: within limits, and no further back than that."""
+    """The planner is 0.1 rad behind the robot, which goes back no further than that, within limits."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.1
     rig.go(1.5, 0.1, rig.ramping(0.5, begin=t0, dt=0.04))
@@ -161,7 +161,7 @@ def past_position(name: str) -> Iterator[Rig]:
 
 @case("huge-dt")
 def huge_dt(name: str) -> Iterator[Rig]:
-    """Steps of 10 s and of 1000 s; a sequence with one short step among long ones."""
+    """Sequences have steps of 10 s or 1000 s, or one short step among long ones."""
     rig = Rig(limits=FREE, start_from="previous")
     rig.seq(0.2 * np.arange(1, 4), 10.0)
     rig.go(3.0)

@@ -1,4 +1,4 @@
-"""Ends and restarts of the node and of the controller."""
+"""The node and the controller end or are restarted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .table import case
 
 @case("reactivate")
 def reactivate(name: str) -> Iterator[Rig]:
-    """Deactivate and activate in motion, the stream goes on: ends at rest, and is joined without a jump."""
+    """The node is deactivated and activated in a stream: the motion ends at rest, and begins again without a jump."""
     rig = Rig(limits=FREE, start_from="previous")
     send = rig.ramping(0.8, 0.8, 40)
     rig.go(1.6, 0.1, send)
@@ -31,7 +31,7 @@ def reactivate(name: str) -> Iterator[Rig]:
 
 @case("ctrl-c", "killed")
 def ctrl_c(name: str) -> Iterator[Rig]:
-    """The node ends in motion: the motion in execution ends at rest, within limits."""
+    """The node ends during a motion, which ends at rest within limits."""
     rig = Rig(limits=FREE, start_from="previous")
     send = rig.ramping(1.0, 0.8)
     rig.go(1.6, 0.1, send)
@@ -45,7 +45,7 @@ def ctrl_c(name: str) -> Iterator[Rig]:
 
 @case("cold-start")
 def cold_start(name: str) -> Iterator[Rig]:
-    """The first join after start-up, to a stream that begins 20 mrad off: in time, within limits (three starts)."""
+    """The first blend after start-up, into a stream 20 mrad away, is in time and within limits (three starts)."""
     for _ in range(3):
         rig = Rig(7, limits=FREE, start_from="previous", warm=False)
         began, key = rig.t, "lead_margin_least_ms"
@@ -61,7 +61,7 @@ def cold_start(name: str) -> Iterator[Rig]:
 
 @case("respawn")
 def respawn(name: str) -> Iterator[Rig]:
-    """The node is killed and comes back while the robot still executes its long motion, and the stream goes on."""
+    """The node is killed and restarted while the robot executes a long motion, and the stream goes on."""
     rig = Rig(limits=FREE, start_from="previous", max_horizon=1000)
     rig.ramping(0.05, 0.8, 599, begin=rig.t)()
     rig.go(1.6)
@@ -81,9 +81,7 @@ def respawn(name: str) -> Iterator[Rig]:
 
 @case("abort")
 def abort(name: str) -> Iterator[Rig]:
-    """The controller aborts in motion (0.5 rad/s) and holds the measured position, at once, while the stream goes
-    on.
-    """
+    """The controller aborts a motion of 0.5 rad/s and holds the measured position at once, while the stream goes on."""
     rig = Rig(limits=FREE, start_from="previous", reports_hz=100)
     send = rig.ramping(0.5, 0.8)
     rig.go(1.6, 0.1, send)
@@ -101,7 +99,7 @@ def abort(name: str) -> Iterator[Rig]:
 
 @case("estop")
 def estop(name: str) -> Iterator[Rig]:
-    """Emergency stop in slow motion, off for 1.5 s, then a hold of the measured position: no motion, no jump."""
+    """After an emergency stop in slow motion, 1.5 s without power and a hold, nothing moves or jumps."""
     rig = Rig(limits=FREE, start_from="previous", arm={"lag": 0.02})
     send = rig.ramping(0.3, 0.8)
     rig.go(1.6, 0.1, send)
@@ -125,7 +123,7 @@ def estop(name: str) -> Iterator[Rig]:
 
 @case("respawn-early", "respawn-stream")
 def respawn_early(name: str) -> Iterator[Rig]:
-    """The node is killed, comes back in a long motion, or a stream, and gets sequences before any report."""
+    """The node is killed and restarted in a long motion or a stream, and gets sequences before any report."""
     rig = Rig(limits=FREE, start_from="previous", max_horizon=1000)
     rows, speed = (999, 0.05) if name == "respawn-early" else (59, 0.5)
 

@@ -1,4 +1,4 @@
-"""A speed slider, pauses and protective stops: the controller's clock goes more slowly than the robot's."""
+"""A speed slider, pauses and protective stops, in which the controller's clock is slower than the robot's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _TOLD_S = 0.025
 transport of report and message.
 """
 _SLACK = 1.02
-"""Factor on limits in the motion's own time: a clock that advances by parts of a cycle is rounded to nanoseconds."""
+"""Factor on limits in the motion's own time: the clock is rounded to nanoseconds, since it advances by parts of cycles.
+"""
 
 
 class Scaled(Rig):
@@ -46,7 +47,7 @@ class Scaled(Rig):
             self.go(self.period * 1e-9)
 
     def motion(self, t0: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Times of the rig, times of the controller's clock, s, and positions since a time, while the clock runs."""
+        """Return times of the rig, times of the controller's clock, s, and positions, while that clock runs."""
         t, p = self.played()
         begins, values = np.array(self.scales).T
         scale = values[np.searchsorted(begins, t[1:] - self.period * 1e-9 + 1e-9, side="right") - 1]
@@ -58,7 +59,8 @@ class Scaled(Rig):
     def scaled_well(self, t0: float, *, most_jump: float = 1e-6, what: str = "") -> None:
         """Check that nothing is refused or braked, and limits are kept in the motion's own time.
 
-        Jumps of one cycle, which a step of the slider that no report has told causes, are judged as distances alone.
+        After a step of the slider that is not reported yet, the command may jump in one cycle. Of such a jump, only the
+        distance is judged.
         """
         self.rests(what=what)
         refused = {reason for reason in self.rejections if reason != "superseded"}
@@ -78,7 +80,7 @@ class Scaled(Rig):
                 self.check(largest <= _SLACK, f"{what}{name} {largest:.4g}x limit in the motion's time")
 
     def untold(self, t: np.ndarray) -> np.ndarray:
-        """Difference of the motion's time, s, from the time that a message assumes, because no report told."""
+        """Return the motion's time less the time that messages assume while a step is not reported yet, s."""
         off = np.zeros(len(t))
         for (_, before), (moved, scale) in zip(self.scales[:-1], self.scales[1:], strict=True):
             since = t + self.period * 1e-9 - moved
@@ -86,7 +88,7 @@ class Scaled(Rig):
         return off
 
     def follows_plan(self, t0: float, at: Callable[[np.ndarray], np.ndarray], what: str = "") -> None:
-        """Check that the command lies on a plan, at any time of it."""
+        """Check that every command is a position of the plan, whatever its time."""
         _, _, p = self.motion(t0)
         plan = at(np.arange(0.0, _SPAN + 0.1, 1e-4))
         off = max(np.abs(plan - one).max(axis=1).min() for one in p)
@@ -113,7 +115,7 @@ def _ends_well(rig: Scaled, begin: float) -> Scaled:
 
 @case("scaled-goal-1", "scaled-goal-0.5", "scaled-goal-0.3", "scaled-goal-0.1")
 def goal(name: str) -> Iterator[Rig]:
-    """A plan at that speed: to its end, along its path."""
+    """A plan is executed at that speed, along its path and to its end."""
     rig, scale = Scaled(warm=False), float(name.rpartition("-")[2])
     rig.slide(scale)
     rig.go(0.3)
@@ -165,7 +167,7 @@ def pause(name: str) -> Iterator[Rig]:
 
 @case("scaled-pause-new")
 def pause_new(name: str) -> Iterator[Rig]:
-    """A plan waits at 0; another one comes there, and is executed afterwards."""
+    """While a plan waits at 0 another one comes, and is executed afterwards."""
     rig = Scaled(warm=False)
     begin = _send_plan(rig)
     rig.go(0.4)
@@ -183,7 +185,7 @@ def pause_new(name: str) -> Iterator[Rig]:
 
 @case("scaled-stop", "scaled-stop-0")
 def stop(name: str) -> Iterator[Rig]:
-    """A stop at 0.3, and a stop at 0 that ends a waiting plan: as far and as long as the answer says."""
+    """A stop at 0.3, and one at 0 that ends a waiting plan, need the distance and the time that the answer says."""
     rig, scale = Scaled(warm=False), 0.0 if name.endswith("0") else 0.3
     begin = _send_plan(rig)
     rig.go(0.3)
@@ -214,7 +216,7 @@ _STREAMS = [f"scaled-stream-{space}-{scale}" for space in ("pos", "vel", "acc") 
 
 @case(*_STREAMS, "scaled-stream-pos-moved", "scaled-stream-vel-moved", "scaled-stream-acc-moved")
 def stream(name: str) -> Iterator[Rig]:
-    """A policy that goes on from the robot's position at 10 Hz, scaled or with a moving slider; then it stops."""
+    """A policy plans at 10 Hz from the robot's position, at a scaled speed or while the slider moves; then it stops."""
     space, scale = name.split("-")[2:]
     rig = Scaled(warm=False, limits=FREE, start_from="previous")
     speed, dt, rows = 0.4, 0.04, 20
@@ -248,7 +250,7 @@ def stream(name: str) -> Iterator[Rig]:
 
 @case("scaled-slowed")
 def slowed(name: str) -> Iterator[Rig]:
-    """A plan beyond its limits, which takes long to be slowed; the slider is moved meanwhile."""
+    """A plan beyond its limits takes long to be slowed, and the slider is moved meanwhile."""
     rig = Scaled(warm=False, limits__action="retime")
     times = np.linspace(0, 0.5, 120)[1:]
     begin = rig.t
@@ -265,7 +267,7 @@ def slowed(name: str) -> Iterator[Rig]:
 
 @case("scaled-limits")
 def lowered(name: str) -> Iterator[Rig]:
-    """The limit of velocity is lowered at 0.5: the motion in execution is slowed, to its end."""
+    """The velocity limit is lowered at a speed of 0.5: the rest of the motion is slowed."""
     rig = Scaled(warm=False)
     rig.slide(0.5)
     rig.go(0.2)

@@ -18,7 +18,7 @@ from .table import case
 
 @case("nan-velocity")
 def nan_velocity(name: str) -> Iterator[Rig]:
-    """joint_states with NaN for velocities, which joint_state_broadcaster sends for a joint without any."""
+    """Velocities in joint_states are NaN, as joint_state_broadcaster sends them for a joint that has none."""
     rig = Rig(limits=FREE, start_from="previous")
     send = rig.ramping(0.5)
     rig.go(1.5, 0.1, send)
@@ -45,7 +45,7 @@ def nan_velocity(name: str) -> Iterator[Rig]:
 
 @case("no-states")
 def no_states(name: str) -> Iterator[Rig]:
-    """joint_states never come (a wrong name): does the node move an arm that it cannot see?"""
+    """No joint_states come, as with a wrong name: the node must not move an arm that it cannot see."""
     rig = Rig(limits=FREE, start_from="previous", listen_states=False)
     since = rig.t + 0.6
     rig.go(2.0, 0.1, rig.ramping(0.5))
@@ -58,7 +58,7 @@ def no_states(name: str) -> Iterator[Rig]:
 
 @case("zero-stamp")
 def zero_stamp(name: str) -> Iterator[Rig]:
-    """joint_states without stamps."""
+    """Joint states have no stamps."""
     rig = Rig(limits=FREE, start_from="previous", arm={"lag": 0.02})
 
     def unstamped(m: JointState) -> JointState:
@@ -76,7 +76,7 @@ def zero_stamp(name: str) -> Iterator[Rig]:
 
 @case("slow-states")
 def slow_states(name: str) -> Iterator[Rig]:
-    """joint_states at 20 Hz, 50 ms late, of an arm that lags by 60 ms, at up to 1.8 rad/s: no false alarm."""
+    """Joint states come at 20 Hz and 50 ms late, of an arm that lags by 60 ms at up to 1.8 rad/s: no false alarm."""
     rig = Rig(limits=FREE, start_from="previous", states_hz=20, states_delay=0.05, arm={"lag": 0.06})
     at, t0 = way(18, (1.8, 6.0, 100.0), 2.0, 4.0, [0, 0], rig.t + 0.3), rig.t
     sent = rig.stream(at, 5.0)
@@ -88,7 +88,7 @@ def slow_states(name: str) -> Iterator[Rig]:
 
 @case("old-state")
 def old_state(name: str) -> Iterator[Rig]:
-    """One joint state with a stamp 0.2 s old (a second publisher) in motion at 0.8 rad/s; the stream goes on."""
+    """At 0.8 rad/s, a second publisher sends one joint state with a stamp 0.2 s old; the stream goes on."""
     rig = Rig(limits=FREE, start_from="previous")
     send = rig.ramping(0.8, 0.8)
     rig.go(1.6, 0.1, send)

@@ -1,4 +1,4 @@
-"""Stops, holds, and what makes the node brake."""
+"""Stops, holds, and faults after which the node brakes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FINGER = {"v": 0.1, "a": 1.0, "j": 50.0, "lo": -0.001, "hi": 0.04}
 
 @case("stop-service", "stop-velocities", "stop-point")
 def stops(name: str) -> Iterator[Rig]:
-    """A stop while the robot moves at 1 rad/s: at rest within 0.3 s, travels at most 0.1 rad, not backwards."""
+    """A stop at 1 rad/s leads to rest within 0.3 s and 0.1 rad, and never backwards."""
     rig = Rig(start_from="previous")
     rig.ramping(1.0, rows=60, begin=rig.t)()
     rig.go(1.5)
@@ -48,7 +48,7 @@ def stops(name: str) -> Iterator[Rig]:
             abs(answer.distance[0] / travel - 1) < 0.05 and abs(answer.duration / rest - 1) < 0.05,
             f"announced {answer.distance[0]:.3f} rad in {answer.duration:.3f} s, answered in {called * 1e3:.0f} ms",
         )
-    if name == "stop-point":  # a goal: the robot comes back to where it was told to stop
+    if name == "stop-point":  # a goal: the robot comes back to where the stop was called
         rig.ends_at(point)
         rig.good()
     else:
@@ -58,7 +58,7 @@ def stops(name: str) -> Iterator[Rig]:
 
 @case("states-end")
 def states_end(name: str) -> Iterator[Rig]:
-    """Joint states end in motion, the stream goes on: at rest within state_timeout and a brake, for good."""
+    """Joint states end during a stream: the robot rests for good after state_timeout and a brake."""
     rig = Rig(start_from="previous")
     send = rig.ramping(0.5)
     rig.go(2.0, 0.1, send)
@@ -74,12 +74,12 @@ def states_end(name: str) -> Iterator[Rig]:
 
 @case("frozen", "frozen-slow", "frozen-fast", "frozen-finger", "frozen-silent", "frozen-first")
 def frozen(name: str) -> Iterator[Rig]:
-    """The arm stands still in motion: the command stops near it, and goes on when released; reports may end, too."""
+    """The arm is blocked in a motion: the command stops near it, and goes on after release; reports may end, too."""
     size = 0.04 if name == "frozen-finger" else 1.0
     speeds = {"frozen-slow": 0.1, "frozen-first": 0.1, "frozen-fast": 1.5}
     speed = speeds.get(name, 0.5) * (0.4 * size if size < 1 else 1.0)
     rig = Rig(limits=FINGER if size < 1 else LIM, start_from="previous")
-    if name != "frozen-first":  # its joints show their play in both directions
+    if name != "frozen-first":  # so that the play of its joints is seen in both directions
         rig.seq(0.05 * size * np.sin(np.pi / 2.4 * 0.05 * np.arange(1, 49))[:, None] ** 2 + np.zeros(2), 0.05)
         rig.go(3.0)
     send = rig.ramping(speed)
@@ -121,7 +121,7 @@ def frozen(name: str) -> Iterator[Rig]:
 
 @case("stop-foreign")
 def stop_foreign(name: str) -> Iterator[Rig]:
-    """A motion of another program at 1 rad/s, and ~/stop: within limits from there on."""
+    """~/stop ends a motion of another program at 1 rad/s, within limits from there on."""
     rig = Rig(limits=FREE, start_from="previous", warm=False)
     t = np.arange(0, 6, 0.05)
     p = np.repeat(ramp(t, 1.0, 0.8)[:, None], 2, 1)
@@ -145,7 +145,7 @@ def stop_foreign(name: str) -> Iterator[Rig]:
 
 @case("stop-busy", "stop-under-load")
 def stop_under_load(name: str) -> Iterator[Rig]:
-    """~/stop while 60 rows at 10 Hz (busy) or 240 at 50 Hz (load) are slowed: how long until the brake?"""
+    """~/stop brakes soon, even while chunks of 60 rows at 10 Hz (busy) or 240 rows at 50 Hz (load) are slowed."""
     dof = 7
     n_rows, every = (60, 0.1) if name == "stop-busy" else (240, 0.02)
     rig = Rig(dof, limits={"v": 2.0, "a": 5.0, "j": 100.0, "lo": None, "hi": None}, start_from="previous")
@@ -176,7 +176,7 @@ def stop_under_load(name: str) -> Iterator[Rig]:
 
 
 def one_old_state(rig: Rig, by: float = 0.2) -> None:
-    """The next joint state is followed by one with an older stamp, as from a second publisher."""
+    """Let a joint state with an older stamp follow the next one, as from a second publisher."""
 
     def old(m: JointState) -> list[JointState]:
         rig.filter = None
@@ -189,7 +189,7 @@ def one_old_state(rig: Rig, by: float = 0.2) -> None:
 
 @case("hold", "hold-old-state", "hold-reactivate", "hold-respawn")
 def hold(name: str) -> Iterator[Rig]:
-    """~/stop with hold: the arm stays, whatever else happens to the node; a restarted node is told to hold."""
+    """After ~/stop with hold, the arm stays whatever happens to the node, which is restarted with `start_held`."""
     rig = Rig(limits=FREE, start_from="previous")
     send = rig.ramping(0.4)
     rig.go(1.5, 0.1, send)
@@ -222,7 +222,7 @@ def hold(name: str) -> Iterator[Rig]:
 
 @case("stop-silent", "stop-silent-states")
 def stop_silent(name: str) -> Iterator[Rig]:
-    """Reports of the controller (and joint_states) stop arriving: ~/stop brakes."""
+    """~/stop brakes even if reports of the controller, or joint states too, have ended."""
     rig = Rig(limits=FREE, start_from="previous", max_horizon=1000)
     rig.ramping(0.5, 0.8, 159, begin=rig.t)()
     rig.go(1.6)

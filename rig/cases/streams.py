@@ -1,4 +1,4 @@
-"""Streams of chunks: rates, noise, lags, periods, joints."""
+"""Streams of chunks with various rates, noise, lags, periods and numbers of joints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ARMS = {
 
 @case("chunks", "chunks-inference", "chunks-lag", "chunks-noise", "chunks-blend")
 def chunks(name: str) -> Iterator[Rig]:
-    """Chunks at 10 Hz with jitter: acceleration, jerk and error relative to the intended motion."""
+    """Chunks at 10 Hz with jitter: acceleration and jerk, and the deviation from the intended motion."""
     blend = name == "chunks-blend"
     parameters = {"publish__lead_in": False} if blend else {}
     rig = Rig(limits=FREE, start_from="previous", arm=_ARMS.get(name), hard=not blend, **parameters)
@@ -44,7 +44,7 @@ def chunks(name: str) -> Iterator[Rig]:
 
 @case("policy")
 def policy(name: str) -> Iterator[Rig]:
-    """A policy for half a minute: chunks at 10 Hz, each 150 ms late, with pauses; joints that lag 40 ms."""
+    """A policy sends chunks at 10 Hz for half a minute, 150 ms late and with pauses, to joints that lag by 40 ms."""
     rig, random_ = Rig(7, limits=FREE, start_from="previous", publish__lead_time=0.05, arm=_LAGGING), random.Random(4)
     for seed in range(6):
         at = way(seed, (0.5, 2.0, 20.0), 0.3, 3.0, rig.place, rig.t + 0.3)
@@ -57,7 +57,7 @@ def policy(name: str) -> Iterator[Rig]:
 
 @case("end")
 def end(name: str) -> Iterator[Rig]:
-    """Chunks end while the robot moves: a stop within the limits, at rest, not backwards."""
+    """Chunks end while the robot moves: it stops within the limits, and not backwards."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.3
     rig.stream(lambda x: np.repeat(ramp(x - t0, 1.0, 0.8)[:, None], 2, 1)[None], 1.5, horizon=12)
@@ -69,7 +69,7 @@ def end(name: str) -> Iterator[Rig]:
 
 @case("period-2ms", "period-8ms", "period-10ms")
 def period(name: str) -> Iterator[Rig]:
-    """A controller of 500, 125 or 100 Hz, judged at its own cycles."""
+    """The controller runs at 500, 125 or 100 Hz, and the motion is judged at its cycles."""
     rate = 1000 // int(name[7:-2])
     rig = Rig(limits=FREE, start_from="previous", rate=rate, states_hz=rate, judge=rate)
     at, t0 = way(6, _MEANT, 1.0, 4.0, [0, 0], rig.t + 0.3), rig.t
@@ -107,7 +107,7 @@ def reordered(name: str) -> Iterator[Rig]:
 
 @case("replan-20hz-noise", "replan-50hz-noise", "replan-50hz-noise-lead-50ms")
 def replan_noise(name: str) -> Iterator[Rig]:
-    """Positions replanned at 20 or 50 Hz, each plan off by a constant of its own of 1 mrad, 7 joints."""
+    """Positions of 7 joints are planned anew at 20 or 50 Hz, each plan with a constant error of 1 mrad of its own."""
     dof, rate = 7, int(name[7:9])
     rig = Rig(
         dof,
@@ -135,7 +135,7 @@ def replan_noise(name: str) -> Iterator[Rig]:
 
 @case("joints-16")
 def joints_16(name: str) -> Iterator[Rig]:
-    """16 joints, chunks at 10 Hz."""
+    """Chunks for 16 joints come at 10 Hz."""
     rig = Rig(16, limits=FREE, start_from="previous")
     at, t0 = way(17, _MEANT, 1.0, 4.0, [0] * 16, rig.t + 0.3), rig.t
     sent = rig.stream(at, 5.0)
@@ -149,7 +149,7 @@ def joints_16(name: str) -> Iterator[Rig]:
 
 @case("glitch")
 def glitch(name: str) -> Iterator[Rig]:
-    """One chunk in a stream is 0.4 rad off: within limits, and back on the way."""
+    """One chunk in a stream is 0.4 rad off: limits are kept, and the motion returns to the others."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.1
     senders = iter([rig.ramping(0.3, begin=t0, off=0.4 * (k == 14)) for k in range(100)])

@@ -11,7 +11,7 @@ import numpy as np
 from .packages import model_text, mujoco_module
 
 _OVERRUN_RAD = 0.05
-"""Distance, rad, by which joints may pass the limits that the node knows: stops of arms lie beyond them."""
+"""Distance, rad, by which joints may pass the limits that the node knows: the mechanical stops lie beyond them."""
 _BACKLASH_JOINTS = 3
 """Number of the first joints, whose gears carry the arm and have play."""
 _BALL_M = 0.05
@@ -30,7 +30,7 @@ class Arm:
     joints: tuple[str, ...]
     tool: str
     cut: tuple[str, ...]
-    """Bodies that are left out: grippers, cameras."""
+    """Bodies that are left out, such as grippers and cameras."""
     home: tuple[float, ...]
     torque: tuple[float, ...]
     armature: tuple[float, ...]
@@ -107,7 +107,7 @@ ARMS = {
 
 
 def built(arm: Arm, *, payload: float = 0.0, world: str = "", backlash: float = 0.0) -> object:
-    """The MuJoCo model of an arm, with a payload, kg, things around it (XML), and play in its first gears, rad."""
+    """Return the MuJoCo model of an arm, with a payload, kg, things around it (XML), and play of its first gears."""
     tree = ET.fromstring(model_text(arm.package, arm.model))
     root = next(body for body in tree.iter("body") if body.get("name") == arm.root)
     top = _copied(root, arm, backlash)
@@ -133,7 +133,7 @@ def _along(arm: Arm, distance: float) -> str:
 
 
 def _copied(body: ET.Element, arm: Arm, backlash: float) -> ET.Element:
-    """A body with its masses and joints, without parts that are only visible."""
+    """Return a body with its masses and joints, without parts that are only visible."""
     out = ET.Element("body", {key: body.get(key) for key in ("pos", "quat", "name") if body.get(key)})
     out.set("name", out.get("name").removeprefix(arm.prefix))
     for child in body:
@@ -159,7 +159,10 @@ def _copied(body: ET.Element, arm: Arm, backlash: float) -> ET.Element:
 
 
 def wall(arm: Arm, pose: np.ndarray, toward: np.ndarray, *, stiffness: float = 0.0) -> str:
-    """A wall that the hand touches in a pose, moving along `toward` `[dof]`; one with a stiffness, N/m, gives way."""
+    """Return a wall (XML) that the hand touches in a pose while it moves along `toward` `[dof]`.
+
+    With a stiffness, N/m, the wall yields.
+    """
     model = built(arm)
     tips = [_tip(model, arm, pose + step * toward) for step in (0.0, 1e-3)]
     normal = (tips[1] - tips[0]) / np.linalg.norm(tips[1] - tips[0])

@@ -18,7 +18,7 @@ _TRIES = 5
 
 
 def met(loop: Loop, joint: int, begin: float, end: float, speed: float) -> dict[str, float]:
-    """Figures of a contact: when the command slows, and with which force the arm presses."""
+    """Return figures of a contact: when the command slows, and with which force the arm presses."""
     log = loop.log(begin)
     touching = np.flatnonzero(log.force > _TOUCHES_N)
     if not len(touching):
@@ -45,7 +45,7 @@ def met(loop: Loop, joint: int, begin: float, end: float, speed: float) -> dict[
 def wall(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", speed: float = 1.0, joint: int = 0,
          angle: float = 0.6, seconds: float = 3.0, stiffness: float = 0.0, streamed: bool = False, first: float = 0.0,
          payload: float = 0.0, **parameters: object) -> dict[str, float]:  # fmt: skip
-    """A stream runs into a wall and insists; then nobody sends; then a plan leads back from the measured state."""
+    """A stream runs into a wall and goes on for a while; later a plan leads back from the measured state."""
     toward = copysign(1.0, speed) * (np.arange(len(ARMS[arm].joints)) == joint)
     pose = np.array(ARMS[arm].home, float) + angle * toward
     world = wall_of(ARMS[arm], pose, toward, stiffness=stiffness)
@@ -78,7 +78,7 @@ def wall(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", speed
 
 
 def to_and_fro(loop: Loop, joint: int, speed: float, amplitude: float = 0.1) -> None:
-    """Move there and back slowly: stiction then teaches the monitor a lag."""
+    """Move there and back slowly, so that the monitor learns a lag that stiction causes."""
     base, begin = loop.place, loop.now
 
     def at(times: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ def to_and_fro(loop: Loop, joint: int, speed: float, amplitude: float = 0.1) -> 
 
 def pushed(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", newton: float = 80.0, seconds: float = 0.8,
            moving: float = 0.0, **parameters: object) -> dict[str, float]:  # fmt: skip
-    """A person pushes the hand sideways and lets go; the stream goes on; then a plan from the command."""
+    """A person pushes the hand sideways and lets go during a stream; then a plan begins at the command."""
     loop = begun(arm, drive, seed, **parameters)
     home, begin, begin_s = loop.place, loop.now, loop.clock_s + 1.0
 
@@ -120,9 +120,9 @@ def pushed(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", newton: flo
 def insisting(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: float = 0.3, joint: int = 0,
               angle: float = 0.4, seconds: float = 8.0, what: str = "positions",
               **parameters: object) -> dict[str, float]:  # fmt: skip
-    """A sender wants to go on into an obstacle from where it sees the arm; then it goes back, and on to before that.
+    """A sender plans into an obstacle, again and again from where it sees the arm; then it goes back.
 
-    `what` are chunks of positions or velocities, or plans to a goal.
+    Last, it goes to a place before the obstacle. `what` are chunks of positions or velocities, or plans to a goal.
     """
     toward = np.arange(len(ARMS[arm].joints)) == joint
     pose = np.array(ARMS[arm].home, float) + angle * toward

@@ -1,7 +1,7 @@
 """A Panda with masses under an optimizer's motion, a jittery policy, a push and a stop: `make demo-arm` draws it.
 
 The demo's optimizer asks a node for costs and gradients; its motion is executed, like all that follows, in simulated
-time. Beside the executor, the same input goes straight to the controller, as rows that are points.
+time. For comparison, the same input also goes straight to the controller, with rows as points.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ STEP = 0.03
 GOAL = np.array([0.6, 0.3, -0.4, 0.5, 0.3, 0.4, -0.5])
 """Goal, rad from the arm's first position."""
 BIAS = 0.006
-"""Error of whole chunks of the policy, rad, one sigma."""
+"""Standard deviation, rad, of the policy's error that is constant in a chunk."""
 NOISE = 1e-3
-"""Error of single rows of the policy, rad, one sigma."""
+"""Standard deviation, rad, of the policy's error of single rows."""
 PUSH_N = 60.0
 """Force on the hand, N."""
 PUSH_S = 0.3
@@ -84,7 +84,7 @@ class Straight(Loop):
 
 
 def main() -> int:
-    """Draw, and print the largest accelerations; returns 0, or a code of all tools."""
+    """Draw, and print the largest accelerations; return 0, or an exit code that all tools have."""
     parser = argparse.ArgumentParser(prog="python -m rig.physics.demo", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("build/demo_arm.png"), help="default: %(default)s")
     parser.add_argument("--seconds", type=positive, default=5.0, help="of the policy (default: %(default)s)")
@@ -110,7 +110,7 @@ def _main(out: Path, seconds: float) -> int:
 
 
 def told(kind: type[Loop], seconds: float, motion: tuple[np.ndarray, ...]) -> Story:
-    """Run everything with one way of commanding: the optimizer's motion, and the policy for some time, s."""
+    """Run the story with one kind of loop: the optimizer's motion, the policy for `seconds`, the push and the stop."""
     robot = PhysicalRobot("panda", "stiff")
     robot.settle()
     loop, parts = kind(robot), {}
@@ -135,7 +135,7 @@ def told(kind: type[Loop], seconds: float, motion: tuple[np.ndarray, ...]) -> St
 
 
 def optimized(here: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Times, positions, velocities and accelerations to the goal, found with the gradient service of a node."""
+    """Return times, positions, velocities and accelerations to the goal, found with the gradient service of a node."""
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     start = dict(zip(("position", "velocity", "acceleration"), (here, 0 * here, 0 * here), strict=True))
     joints, alone = list(ARMS["panda"].joints), ["-r", f"__ns:=/demo_{os.getpid()}"]
@@ -155,7 +155,7 @@ def optimized(here: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def accelerations(log: Log) -> tuple[np.ndarray, np.ndarray]:
-    """Accelerations commanded from cycle to cycle, and felt by the joints, rad/s²."""
+    """Return accelerations commanded from cycle to cycle, and those of the joints, rad/s²."""
     cycle_s = float(np.median(np.diff(log.time)))
     return np.diff(log.command, 2, axis=0) / cycle_s**2, np.diff(log.speed, axis=0) / cycle_s
 

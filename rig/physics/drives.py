@@ -15,13 +15,13 @@ class Drive:
     """The properties of an arm's drives."""
 
     kind: str = "pd"
-    """`pd`: a spring and a damper; `cascade`: velocity loop with integrator in a position loop; `servo`: a spring."""
+    """`pd` is a spring and a damper, `servo` a spring, `cascade` a velocity loop with integrator in a position loop."""
     hz: float | tuple[float, ...] = 6.0
     zeta: float = 1.0
     feedforward: float = 0.0
     """Share of the commanded velocity that is fed forward."""
     delay: int = 2
-    """Transport time of the command, ms."""
+    """Time, ms, that the transport of a command takes."""
     filter_s: float = 0.0
     """Look-ahead of the command, s."""
     gravity: float = 1.0
@@ -46,17 +46,17 @@ DRIVES = {
     "pd5": Drive(hz=5.0),
     "hobby": Drive("servo", gravity=0.0, hold_ms=20, stiffness=(48.6, 97, 97, 19, 19, 19)),
 }
-"""Impedance at 3 to 15 Hz (lags of 4 to 74 ms), an industrial cascade with look-ahead, and position servos."""
+"""Drives by name: impedance at 3 to 15 Hz (lags of 4 to 74 ms), an industrial cascade with look-ahead, and servos."""
 
 
 class Drives:
     """The drives of an arm.
 
     Args:
-        drive: their kind.
+        drive: their properties.
         inertia: of each joint, kg m^2.
-        most: torques that they have, Nm.
-        place: where the joints are.
+        most: largest torques, Nm.
+        place: positions of the joints, rad.
 
     """
 
@@ -70,22 +70,22 @@ class Drives:
         self.reset(place)
 
     def reset(self, place: np.ndarray) -> None:
-        """Set the command here, at rest."""
+        """Set the command to this place, at rest."""
         self._integral, self._filtered = np.zeros_like(self._inertia), place.copy()
         self._held = place.copy(), np.zeros_like(place)
         self._pipe = deque([self._held] * (self.drive.delay + 1), maxlen=self.drive.delay + 1)
 
     def released(self, velocity: np.ndarray, brakes: bool) -> np.ndarray:
-        """Torque without power."""
+        """Return the torque without power, Nm."""
         self._integral[:] = 0.0
         return -(200.0 if brakes else self.drive.released) * self._inertia / self._inertia.max() * velocity
 
     def guided(self, velocity: np.ndarray, gravity: np.ndarray) -> np.ndarray:
-        """Torque while a hand leads the arm."""
+        """Return the torque while a hand leads the arm, Nm."""
         return gravity - 2.0 * self._inertia / self._inertia.max() * velocity
 
     def torque(self, q: np.ndarray, v: np.ndarray, gravity: np.ndarray) -> np.ndarray:
-        """Torque for the command that has arrived, Nm."""
+        """Return the torque for the command that has arrived, Nm."""
         drive, (command, speed) = self.drive, self._held
         feed = drive.feedforward * speed + 0.0 * v
         if drive.kind == "cascade":
@@ -98,7 +98,7 @@ class Drives:
         return np.clip(torque, -self._most, self._most)
 
     def command(self, position: np.ndarray, velocity: np.ndarray) -> None:
-        """Take the command of a millisecond."""
+        """Take the command for the next millisecond."""
         self._pipe.append((position, velocity))
         if self._ms % self.drive.hold_ms == 0:
             self._held = self._pipe[0]

@@ -1,4 +1,4 @@
-"""Faults: encoders that slip or misread, second publishers, stalls, missing states, obstacles that go away."""
+"""Faults: encoders that slip or misread, second publishers, stalls, missing states, and obstacles that go away."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .motions import course, policy, ramp
 
 
 def of_command(loop: Loop, begin: float) -> dict[str, float]:
-    """Figures of the command: its way, and its fastest cycle as a share of the limits of velocity."""
+    """Return figures of the command: its distance, and its fastest cycle as a share of the velocity limits."""
     log: Log = loop.log(begin)
     speeds = np.abs(np.diff(log.command, axis=0)) / loop.robot.period * 1e9
     return {
@@ -20,14 +20,14 @@ def of_command(loop: Loop, begin: float) -> dict[str, float]:
 
 
 def drawn(seed: int) -> tuple[np.random.Generator, dict[str, str]]:
-    """A random generator, and an arm with drives."""
+    """Return a random generator, and an arm with drives."""
     random = np.random.default_rng(71 + seed)
     arm, drives = [("panda", ["pd3", "pd6", "pd12", "stiff"]), ("ur5e", ["cascade", "cascade_ff"])][random.integers(2)]
     return random, {"arm": arm, "drive": str(random.choice(drives))}
 
 
 def slips(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
-    """The encoder of a joint slips at rest, and nobody sends anything."""
+    """The encoder of a joint slips at rest, while nothing is sent."""
     random, arm = drawn(seed)
     loop = begun(seed=seed, reports=reports, **arm, **parameters)
     begin = loop.now
@@ -39,7 +39,7 @@ def slips(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[
 
 
 def contradicted(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
-    """A second publisher says another place; then plans to stay where the arm is said to be come."""
+    """A second publisher sends other positions; then plans come to stay at the measured position."""
     random, arm = drawn(seed)
     loop = begun(seed=seed, reports=reports, **arm, **parameters)
     place = random.uniform(-1.0, 1.0) + loop.robot.home
@@ -54,7 +54,7 @@ def contradicted(seed: int = 0, *, reports: bool = True, **parameters: object) -
 
 
 def stalled(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
-    """The network stalls in motion, both ways; a policy goes on meanwhile."""
+    """The network stalls in both directions during a motion; the policy goes on."""
     random, arm = drawn(seed)
     loop = begun(seed=seed, reports=reports, **arm, **parameters)
     begin = loop.now
@@ -66,7 +66,7 @@ def stalled(seed: int = 0, *, reports: bool = True, **parameters: object) -> dic
 
 
 def stopped_in_a_stall(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
-    """The same with a stop in it, which the controller may refuse when it arrives; then a policy from where it is."""
+    """As `stalled`, with a stop in the stall, which the controller may refuse on arrival; then a policy goes on."""
     random, arm = drawn(seed)
     loop = begun(seed=seed, reports=reports, **arm, **parameters)
     begin, lasts = loop.now, random.uniform(0.05, 1.0)
@@ -97,7 +97,7 @@ def misread(seed: int = 0, *, reports: bool = True, **parameters: object) -> dic
 
 
 def missed(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
-    """A bus misses joint states for 40 to 200 ms, at rest and in slow motion."""
+    """A bus loses joint states for 40 to 200 ms, at rest and in slow motion."""
     random, arm = drawn(seed)
     loop = begun(seed=seed, reports=reports, **arm, **parameters)
     begin = loop.now
@@ -113,7 +113,7 @@ def missed(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict
 
 
 def passed_by(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
-    """Somebody holds the hand back for a while; a policy goes on to its goal from where it sees the arm."""
+    """Somebody holds the hand back for a while; a policy plans to its goal from the measured position."""
     random, arm = drawn(seed)
     loop = begun(seed=seed, reports=reports, **arm, **parameters)
     home, begin_s = loop.place, loop.clock_s

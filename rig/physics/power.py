@@ -1,4 +1,4 @@
-"""Power and people: stops, emergency stops, arms that a hand leads."""
+"""Stops, emergency stops, and arms that a hand leads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FAST = 0.35
 
 def stopped(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: float = 1.0,
             **parameters: object) -> dict[str, float]:  # fmt: skip
-    """~/stop in motion, while the stream goes on; then release, and the way back."""
+    """~/stop is called during a stream, which goes on; then the stop is released, and the arm moves back."""
     loop = begun(arm, drive, seed, **parameters)
     loop.go(1.0, 0.1, ramp(loop, 0, speed, 1.5))
     begin, place = loop.now, loop.robot.output()[0]
@@ -36,7 +36,10 @@ def stopped(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: flo
 
 def emergency_stop(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", restart: bool = True,
                    speed: float = 0.5, **parameters: object) -> dict[str, float]:  # fmt: skip
-    """Drives off in motion, the arm sags while a stream goes on; drives on again, the controller restarted or alive."""
+    """Drives are switched off in motion and the arm falls while a stream goes on; then they are switched on again.
+
+    The controller goes on, or is restarted.
+    """
     loop = begun(arm, drive, seed, **parameters)
     home, robot = loop.place, loop.robot
     send = ramp(loop, 0, speed, 1.2)
@@ -62,7 +65,7 @@ def emergency_stop(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", res
 
 def guided(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", restart: bool = False, distance: float = 0.3,
            **parameters: object) -> dict[str, float]:  # fmt: skip
-    """A hand leads the arm between two motions; then the drives take over, and a plan begins at the measured state."""
+    """Between two motions a hand leads the arm; then the drives take over, and a plan begins at the measured state."""
     loop = begun(arm, drive, seed, **parameters)
     home, robot = loop.place, loop.robot
     loop.go(2.5, 0.1, ramp(loop, 0, 0.4, 0.4))
@@ -85,7 +88,7 @@ def guided(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", restart: bo
 
 
 def lead(loop: Loop, distance: float) -> None:
-    """A hand leads the first joint, whose drive yields, by a distance, rad, and holds it there."""
+    """Let a hand lead the first joint, whose drive yields, by a distance, rad, and hold it there."""
     robot, begin = loop.robot, loop.robot.output()[0]
     robot.guided = True
 

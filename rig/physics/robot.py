@@ -19,15 +19,15 @@ class PhysicalRobot(Controller):
 
     Args:
         arm: a name in `ARMS`.
-        drive: a name in `DRIVES`, or another one.
+        drive: a name in `DRIVES`, or its properties.
         rate: cycles per second.
-        payload: kg, which the drives do not know.
-        known: whether they do.
-        world: things around it (XML).
-        backlash: rad.
-        resolution: of its encoders, rad.
+        payload: mass at the hand, kg.
+        known: whether the drives know the payload.
+        world: things around the arm (XML).
+        backlash: play of the first gears, rad.
+        resolution: step of the encoders, rad.
         velocity_hz: bandwidth of measured velocities.
-        start: pose, by default home.
+        start: first pose; the default is home.
 
     """
 
@@ -141,7 +141,7 @@ class PhysicalRobot(Controller):
         self._mujoco.mj_step(self._model, self._data)
 
     def _gravity(self, q: np.ndarray) -> np.ndarray:
-        """Torque that holds the arm as the drives know it."""
+        """Return the torque that holds the arm with the masses that the drives know."""
         model, data = self._believed, self._believed_data
         data.qpos[self._believed_places] = q
         self._mujoco.mj_kinematics(model, data)

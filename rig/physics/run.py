@@ -10,7 +10,7 @@ from .scenarios import PRESSES, SCENARIOS, WITHOUT, Figures
 
 
 def faults(name: str, figures: Figures, *, reports: bool = True) -> list[str]:
-    """Requirements of a scenario that fail."""
+    """Return the requirements of a scenario that its figures do not meet."""
     most = {**SCENARIOS[name][1]}
     if not reports:
         most |= {key: top for key, top in PRESSES.items() if key in most} | {**WITHOUT.get(name, {})}
@@ -19,7 +19,7 @@ def faults(name: str, figures: Figures, *, reports: bool = True) -> list[str]:
 
 
 def run(names: list[str], *, seeds: int = 1, reports: bool = True) -> int:
-    """Run scenarios with several seeds; return how many runs do not hold, or could not be made."""
+    """Run scenarios with several seeds; return the number of runs that failed or could not be made."""
     failed = 0
     for name in names or [*SCENARIOS]:
         for seed in range(seeds):

@@ -1,4 +1,4 @@
-"""Scenarios as a table: what is done with which arm, and what must hold of the figures."""
+"""Table of scenarios: what is done with which arm, and the largest figures that are allowed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ MET = {"unnoticed_s": 0.3, "force_1s": 20, "tries": 1, "home_off_mrad": 60}
 """Largest figures of contacts: time until the command slows; force a second later; tries until a plan back is executed.
 """
 SLOWLY = {"unnoticed_s": 0.6, "force_last": 20, "tries": 1, "home_off_mrad": 60}
-"""The stream goes on into what it met slowly, and meets it again."""
+"""Largest figures of slow contacts, in which the stream goes on and meets the obstacle again."""
 SOFTLY = SLOWLY | {"unnoticed_s": 0.8, "force_last": 60}
-"""Soft drives need more in free motion, and soft walls push later."""
+"""Largest figures of soft drives and soft walls: the former deviate more in free motion, the latter push later."""
 INTEGRATED = SLOWLY | {"force_last": 190}
-"""Integrators of drives press on with the torque that they had."""
+"""Largest figures of drives with integrators, which keep pressing with the torque that they had."""
 INSISTS = {"force_most": 190, "short_of_back": 0, "short_of_again": 0.1}
 """Largest figures of senders that go on into an obstacle: it is met again and again, gently."""
 FAST = MET | {"force_1s": 70}
-"""The command goes back by 0.1 rad at most: drives that are not stiff keep pressing after a fast contact."""
+"""Largest figures of fast contacts: the command goes back by at most 0.1 rad, so that soft drives keep pressing."""
 
 SCENARIOS: dict[str, Scenario] = {
     "policy": (free.streamed, FREE),
@@ -117,4 +117,4 @@ WITHOUT: dict[str, Mapping[str, float]] = {
     "insisting policy, hobby": {"short_of_back": 0.25, "short_of_again": 0.1},
     "led by a hand": {"home_off_mrad": 500},
 }
-"""Other limits without reports; an arm that a hand has let go has to stand for 1 s before a plan is taken."""
+"""Largest figures that differ without reports; an arm has to rest for 1 s after a hand has led it."""
