@@ -1,1 +1,1 @@
-"""The node under steady load for minutes or hours: is anything lost, does memory grow, does latency increase?"""
+"""Runs the node under steady load for minutes or hours: nothing may be lost, and memory and latency may not grow."""

@@ -1,4 +1,4 @@
-"""`python -m soak`: the node under steady load over DDS; or random streams without it."""
+"""`python -m soak`: the node under steady load over DDS, or, with --random, random streams without a node."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 REPORT = "soak.json"
 RATES_HZ = {"robot": 1000.0, "planner": 100.0, "optimizer": 50.0}
-"""Rates in Hz: joint states, action sequences and gradient calls."""
+"""Rates, Hz, of joint states, action sequences and gradient calls."""
 
 
 def main() -> int:
-    """Run a soak; returns 0 if it passes, 1 if not (standard error says why), 130 on a signal."""
+    """Run a soak; return 0 if it passes, 1 if not (standard error says why), 130 on a signal."""
     if "--random" in sys.argv[1:]:
         from .streams.command import main as random_streams  # imports torch
 
@@ -44,7 +44,7 @@ def main() -> int:
     params_file = write_parameters(out / "node_params.yaml", _parameters(options.set))
     rates = {name: rate * options.load for name, rate in RATES_HZ.items()}
     record = Record(options.warmup, 60 * options.minutes, rates, load=options.load, beside=options.beside)
-    # Both signals unwind, so that the node is stopped; a shell ignores SIGINT for background processes.
+    # Both signals raise an exception, so that the node is stopped; a shell ignores SIGINT for background processes.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
@@ -84,7 +84,7 @@ def _options() -> argparse.Namespace:
 
 
 def _parameters(settings: list[tuple[str, object]]) -> dict[str, object]:
-    """The node's parameters: those of the Franka robot, with counts four times a second, and the user's settings."""
+    """Return the node's parameters: those of the Franka robot, counts four times a second, and the user's settings."""
     franka = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
     own = {"start_from": "measured", "diagnostics.period": 0.25, "warmup": ["16x32"], "device": "auto"}
     # The robot swings by itself, whatever is published for it.

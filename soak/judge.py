@@ -1,4 +1,4 @@
-"""The criteria of a soak: all messages accounted for, correct answers, flat memory, steady latency. Knows no ROS."""
+"""The criteria of a soak: all messages accounted for, correct answers, constant memory and latency; without ROS."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Limits(NamedTuple):
     p99_ratio: float = 1.5
     """Largest ratio of the p99 of the last minute to that of the first."""
     rss_growth: float = 4.0
-    """Largest growth of the last minute's median over that of the first, MiB: 52 bytes a request in ten minutes at 150
-    requests/s.
+    """Largest growth of memory, MiB, from the first minute's median to the last minute's: 52 bytes for each request in
+    ten minutes at 150 requests/s.
     """
     least_rate: float = 0.95
     """Share of the requested rates that must be reached for a valid soak, unless it is one of overload."""
@@ -29,7 +29,7 @@ class Limits(NamedTuple):
 
 
 def violations(record: Record, limits: Limits) -> list[str]:
-    """All violated criteria, one line each; an empty list means that the node has passed."""
+    """Return all violated criteria, one line each; an empty list means that the node has passed."""
     ended = [f"ended before its time: {record.end}"] if record.end else []
     if record.exit_code != 0:
         ended.append(f"node: expected exit code 0, got {record.exit_code}")
@@ -50,7 +50,7 @@ def _rates(record: Record, limits: Limits) -> list[str]:
 
 
 def _books(record: Record) -> list[str]:
-    """Every message sent is answered or counted, and every answer that the node counts has arrived or is counted."""
+    """Return what is not accounted for: messages not answered or counted, and answers not received or counted."""
     planner, controller, optimizer = (record.clients[name].counts for name in ("planner", "controller", "optimizer"))
     node, answered = record.counts, planner["answered"] + planner["missed"]
     at_once = node.refused + node.batches_alone + optimizer["refused"]

@@ -1,4 +1,4 @@
-"""The operator: a process of its own that calls ~/stop, and waits for nothing else, and one that keeps a core busy."""
+"""The operator, a process of its own that only calls ~/stop, and a process that keeps a core busy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WITHIN_S = 10.0
 
 
 class Operator:
-    """Calls ~/stop `STOPS` times when told to; `stops_s` then has the times until the answers, s."""
+    """Calls ~/stop `STOPS` times after `begin`; `stops_s` then has the times until the answers, s."""
 
     def __init__(self, log: Path) -> None:
         fork = multiprocessing.get_context("fork")
@@ -30,12 +30,12 @@ class Operator:
         self.stops_s: list[float] = []
 
     def begin(self) -> None:
-        """Have it call."""
+        """Let the operator call."""
         self._begin.set()
 
     @property
     def is_over(self) -> bool:
-        """Return whether it has made its calls, or cannot make them."""
+        """Return whether the operator has made its calls, or cannot make them."""
         if not self._results.empty():
             self.stops_s = self._results.get()
         return bool(self.stops_s) or not self._process.is_alive()
@@ -63,7 +63,7 @@ class Operator:
 
 
 class Neighbour:
-    """A process that keeps the core busy on which a node is made to stay."""
+    """A process that keeps a core busy, to which the node is bound."""
 
     def __init__(self, node_pid: int) -> None:
         core = max(os.sched_getaffinity(node_pid))

@@ -1,7 +1,7 @@
-"""Prints how far the executor's command is from the unconstrained optimum: `python -m soak.optimum [KIND ...]`.
+"""Compares the executor's command with the unconstrained optimum: `python -m soak.optimum [KIND ...]`.
 
-Returns 1 if it is far: an error of more than 1.15 times the least, 1.2 times the acceleration that this error takes, or
-a refused chunk. `soak/streams/optimum.py` says what the kinds of chunks are.
+Returns 1 if the command is far from it: its error is more than 1.15 times the least one, its acceleration more than
+1.2 times the least one at that error, or a chunk is refused. `soak/streams/optimum.py` defines the kinds of chunks.
 """
 
 from __future__ import annotations

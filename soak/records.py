@@ -1,4 +1,4 @@
-"""The measurements of a soak: what clients counted, the node's own counts, its memory. Knows no ROS."""
+"""The measurements of a soak: counts of clients, the node's own counts, and its memory; without ROS."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Ends = tuple[float, float]
 
 @dataclass
 class ClientRecord:
-    """Latest record of a client; latencies with the second, since the beginning, in which they were reported."""
+    """Latest counts of a client, and its latencies, each with the second in which it was reported."""
 
     counts: dict[str, int] = field(default_factory=dict)
     sending_s: float = 0.0
-    """Time during which it sent, s."""
+    """Time during which the client sent, s."""
     faults: dict[str, int] = field(default_factory=dict)
     """Faults and their counts."""
     latency_rows: list[tuple[float, np.ndarray]] = field(default_factory=list)
@@ -59,12 +59,12 @@ def sample_node(node: NodeProcess, at_s: float) -> NodeSample:
 
 @dataclass
 class Record:
-    """One soak, as it was measured."""
+    """The measurements of one soak."""
 
     warmup_s: float
-    """Warm-up before the time that counts for memory and latency, s."""
+    """Duration of the warm-up, s, which does not count for memory and latency."""
     duration_s: float
-    """Duration of that time, s."""
+    """Duration after the warm-up, s."""
     rates_hz: dict[str, float]
     """Requested rates by client."""
     clients: dict[str, ClientRecord] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Record:
 
     @property
     def is_overloaded(self) -> bool:
-        """Return whether the clients need not reach their rates, nor latencies stay, because cores are not enough."""
+        """Return whether there are too few cores for the load, so that rates and latencies are not judged."""
         return self.load > 1 or self.beside
 
     @property

@@ -1,4 +1,4 @@
-"""The results of a soak: for people as a table, for programs as JSON. Knows no ROS."""
+"""The results of a soak, as a table for people and as JSON for programs; without ROS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LATENCIES = (("sequence", "planner"), ("gradient", "optimizer"))
 
 
 def table(record: Record) -> str:
-    """The figures, a line each, with first and last window side by side."""
+    """Return a table of the figures, with first and last window side by side."""
     clients = {name: defaultdict(int, client.counts) for name, client in record.clients.items()}
     planner, controller, robot, optimizer = (clients[name] for name in ("planner", "controller", "robot", "optimizer"))
     rates = {name: f"{client.rate_hz:.1f}/s" for name, client in record.clients.items()}
@@ -56,7 +56,7 @@ def table(record: Record) -> str:
 
 
 def as_json(record: Record, found: list[str]) -> dict[str, object]:
-    """The figures and the violations, with p50 and p99 of each second."""
+    """Return figures and violations as JSON, with p50 and p99 of each second."""
     names = ("p50_ms", "p99_ms", "max_ms", "p99_first_ms", "p99_last_ms")
     latency = {}
     for what, client in _LATENCIES:
@@ -86,7 +86,7 @@ def as_json(record: Record, found: list[str]) -> dict[str, object]:
 
 
 def write(report: dict[str, object], path: Path) -> None:
-    """Write the report; one line for each of its parts."""
+    """Write the report as JSON with a line for each of its parts."""
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in report.items()]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The robot: the swing of its joints, and its driver, a process of its own that publishes it."""
+"""The robot: how its joints swing, and its driver, a process of its own that publishes joint states."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ END_WITHIN_S = 10.0
 
 @dataclass(frozen=True)
 class Swing:
-    """Swing of the joints of a robot with limits of position, each around the middle of its range."""
+    """Motion of a robot's joints: each swings around the middle of its range of positions."""
 
     limits: JointLimits
 
@@ -46,11 +46,11 @@ class Swing:
 
 
 class Driver:
-    """A process, forked from this one, that publishes joint states at a rate, with the least work for each message.
+    """A process, forked from this one, that publishes joint states at a rate with little work for each message.
 
     Args:
-        swing: where the joints are.
-        rate_hz: of joint states.
+        swing: motion of the joints.
+        rate_hz: rate of joint states.
         log: file for its standard error.
 
     """

@@ -1,4 +1,4 @@
-"""Roles of the clients: what controller, planner and optimizer do."""
+"""Roles of the clients: controller, planner and optimizer."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from traj_integrator_ros.wire.readers import SequenceGaps
 from .robot import Swing
 
 BUSY = "busy: "
-"""Beginning of the refusal of a call that had no turn in time."""
+"""Beginning of the refusal of a call that waited for too long."""
 DEPTH = 1000
-"""Depth of our queues: answers that displaced each other there would look like losses of the node."""
+"""Depth of the clients' queues, messages: answers lost there would look like losses of the node."""
 BATCH = 16
 HORIZON = 32
 DT_S = 0.02
@@ -47,7 +47,7 @@ class Role:
     counts: Callable[[], dict[str, int]]
     """Counts since the role's start."""
     is_met: Callable[[], bool]
-    """True if it and the node have discovered each other."""
+    """Returns whether client and node have discovered each other."""
     faults: Counter[str]
     """Faults, in words, with their counts."""
     send: Callable[[], None] = lambda: None
@@ -90,7 +90,7 @@ def planner(participant: Participant, swing: Swing) -> Role:
 
 
 def fault_of_batch(actions: np.ndarray, message: TrajectoryBatch) -> str:
-    """The fault of an answer; held accelerations must be returned unchanged, a step later."""
+    """Return the fault of an answer, or "": the held accelerations must be unchanged, and a step later."""
     for name in ORDERS:
         values = np.frombuffer(getattr(message, name), np.float32)
         if values.size != actions.size:
@@ -104,15 +104,15 @@ def fault_of_batch(actions: np.ndarray, message: TrajectoryBatch) -> str:
 
 
 def controller(participant: Participant, swing: Swing) -> Role:
-    """Checks every joint trajectory as joint_trajectory_controller does, and beyond; met when one answers a greeting.
+    """Check every joint trajectory as joint_trajectory_controller does, and more strictly.
 
-    Limits must hold at the points: the robot swings by itself, and trajectories start elsewhere.
+    Limits are checked at the points only, since the robot swings by itself and trajectories do not begin at it.
     """
     expected = partial(Expectation, swing.joint_names, limits=swing.limits, between_points=False)
     counts, faults, gaps = Counter(received=0, missed=0, unfit=0), Counter(), SequenceGaps()
 
     def on_trajectory(message: JointTrajectory, info: Mapping[str, object]) -> None:
-        # Not when it was received: this client may wait for a processor, too.
+        # Not the time of receipt: this client may wait for a processor, too.
         sent_ns = info.get("source_timestamp") or received_ns(info)
         findings = check(planned_trajectory(message), expected(now_ns=sent_ns))
         counts.update(received=1, missed=gaps.missed_before(info), unfit=bool(findings))
@@ -123,10 +123,10 @@ def controller(participant: Participant, swing: Swing) -> Role:
 
 
 class _Unserved(MutuallyExclusiveCallbackGroup):
-    """Keeps a client from being served by the executor, whose other messages would make its answers seem late."""
+    """Keeps the executor from taking a client's answers, which would seem late because of its other messages."""
 
     def can_execute(self, entity: object) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
 

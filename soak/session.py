@@ -1,4 +1,4 @@
-"""One soak: the node, its robot and its clients, and the time in which they work."""
+"""One soak: the node, its robot and its clients work for some time."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ SAMPLE_S = 1.0
 GREETING_S = 0.2
 _SPIN_S = 0.02
 _STABLE_FOR = 3
-"""Number of statuses in a row with the same counts after which nothing is in transit any more."""
+"""Number of statuses in a row with equal counts, after which nothing is in transit any more."""
 
 
 def run_soak(record: Record, params_file: Path, out: Path, progress: Progress) -> None:
-    """Run the node, the robot and the clients; fills in the record.
+    """Run the node, the robot and the clients, and fill in the record.
 
     Args:
-        record: has duration and rates; the measurements are written into it.
+        record: duration and rates; the measurements are added to it.
         params_file: parameters of the node.
         out: folder for the logs.
-        progress: shows the progress.
+        progress: display of the progress.
 
     """
     progress.stage("Starting the node and its clients")
-    remove_abandoned_segments()  # of nodes that were killed: with too little shared memory, messages take other ways
+    remove_abandoned_segments()  # of killed nodes: with too little shared memory, other transports are used
     node = NodeProcess(out, params_file)
     try:
         swing = Swing(load_robot(params_file, None).limits)
@@ -64,7 +64,7 @@ def run_soak(record: Record, params_file: Path, out: Path, progress: Progress) -
 
 
 class _Session:
-    """From the first greeting to the last answer."""
+    """A soak from the first greeting to the last answer."""
 
     def __init__(
         self, record: Record, node: NodeProcess, robot: Driver, operator: Operator, participant: Participant,
@@ -79,7 +79,7 @@ class _Session:
         participant.subscribe(DiagnosticArray, "/diagnostics", self._on_diagnostics)
         self._counts, self._message = NodeCounts(), "nothing"
         self._same = 0
-        """Statuses in a row whose counts were those of the one before."""
+        """Number of statuses in a row whose counts equal those before."""
 
     def run(self) -> None:
         """Discover, send, wait for open answers, and take the node's counts before and after."""
@@ -126,7 +126,7 @@ class _Session:
         self._note(begun, total_s)
 
     def _stop(self) -> None:
-        """Have the operator call ~/stop under the same load, whose books are closed."""
+        """Let the operator call ~/stop under the same load, which does not change the counts any more."""
         self._progress.stage("Stopping")
         self._operator.begin()
         for now_s in self._paced():
@@ -137,7 +137,7 @@ class _Session:
     def _paced(self) -> Iterator[float]:
         """Send what is due and take what has come, as long as it is iterated; yields the time since the beginning, s.
 
-        What a client that is too slow cannot send in time, it sends late, one for each turn.
+        A client that is too slow sends what is due later, one message in each turn.
         """
         rates = {name: rate for name, rate in self._record.rates_hz.items() if name in self._roles}
         begin, sent = time.monotonic(), dict.fromkeys(rates, 0)

@@ -1,1 +1,1 @@
-"""Random streams on a simulated clock: the node's processing, a model of the controller, an arm; every cycle judged."""
+"""Random streams on a simulated clock: the node's processing and a model of controller and arm, judged by the cycle."""

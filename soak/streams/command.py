@@ -1,4 +1,4 @@
-"""`python -m soak --random`: random streams by the thousand, judged in every cycle; one line for each failure."""
+"""`python -m soak --random`: thousands of random streams, judged in every cycle; prints one line for each failure."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .simulation import Refusal, Run, simulate
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 STREAMS_PER_MOTION = 500
-"""Number of streams for each motion of each kind whose distance from the optimum is printed: it takes 8 s."""
+"""Number of streams for each motion whose distance from the optimum is measured, which takes 8 s."""
 
 
 class Task(NamedTuple):
-    """One seed and the way it is simulated."""
+    """One seed, and how it is simulated."""
 
     seed: int
     parameters: dict
@@ -50,13 +50,13 @@ class Verdict(NamedTuple):
     chunks: int
     refused: Counter
     seconds: float
-    """Seconds of streams that were simulated."""
+    """Duration of the simulated stream, s."""
     figures: Figures | None = None
-    """None: the commands are not finite."""
+    """Figures; None if commands are not finite."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run seeds; returns 0 if none fails, 1 if some do."""
+    """Run seeds; return 0 if none fails, 1 if some do."""
     options, command = _options(arguments)
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
     tasks = [Task(seed, dict(options.set), not options.without_state) for seed in seeds]
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
-    """The options, and the command that repeats a seed: all options except the choice of seeds."""
+    """Return the options, and the command that repeats a seed: all options except the choice of seeds."""
     seeds = argparse.ArgumentParser(add_help=False)
     add = seeds.add_argument
     add("--seeds", type=int, default=1000, metavar="N", help="how many (default: %(default)s)")
@@ -104,7 +104,7 @@ def _options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
 
 
 def judged(task: Task) -> Verdict:
-    """Simulate and judge one seed; an error is a failure, too."""
+    """Simulate and judge one seed; an exception is a failure, too."""
     torch.set_num_threads(1)
     try:
         run = task.simulate()

@@ -1,4 +1,4 @@
-"""The node's processing without the node: joint states, reports and sequences in, trajectories out."""
+"""The node's processing without the node, from joint states, reports and sequences to trajectories."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Message(NamedTuple):
     """A trajectory for the controller."""
 
     stamp_ns: int
-    """Start time; 0: it starts in the cycle in which it is taken."""
+    """Start time, ns; with 0 it starts in the cycle in which it is taken."""
     points: Points
     slowed: bool = False
     """True if its plan was slowed to limits, given or assumed."""
 
     @staticmethod
     def of(made: ExecutableTrajectory) -> Message:
-        """The message of a motion."""
+        """Return the message of a motion."""
         return Message(made.start_ns, made.points, slowed=made.delay > 0)
 
 
@@ -40,7 +40,7 @@ class NodeCore(Executor):
 
     Args:
         joints: names.
-        refuse: is called with each plan that had to wait and is then refused.
+        refuse: called with each plan that is refused after it had to wait.
         parameters: the node's parameters that differ from their defaults, with `__` for dots.
 
     """
@@ -59,7 +59,7 @@ class NodeCore(Executor):
             self.report(ControllerReport(stamp_ns, State(*reference).known), now_ns)
 
     def begin(self, state: State, now_ns: int) -> None:
-        """Let the controller be in a state, in the middle of a motion of this node, which continues from there."""
+        """Put the controller in the middle of a motion of this node, in a state from which it continues."""
         p, v, a = state
         self.joint_state(p, v, now_ns)
         motion = Motion(np.array([0.0, 2.0]), np.stack([p - v + a / 2, v - a, a / 2])[None])
@@ -67,7 +67,7 @@ class NodeCore(Executor):
         self.published.present.published(PlannedMotion(since_ns, motion), since_ns, since_ns)
 
     def assumed_bounds(self) -> Bounds:
-        """Bounds that the node assumes if none are given: the parameter publish.brake_time has the rule."""
+        """Return the bounds that the node assumes if none are given (see the parameter publish.brake_time)."""
         velocity = np.asarray(self.parameters.limits_velocity)
         acceleration = 2 * velocity / self.parameters.publish_brake_time
         return Bounds(velocity, acceleration, 2 * acceleration / self.parameters.publish_brake_time)

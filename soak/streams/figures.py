@@ -1,4 +1,4 @@
-"""Smoothness, way and lateness of executed streams, and refusals, compared with a baseline."""
+"""Smoothness, distance and lateness of executed streams, and refusals, compared with a baseline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .simulation import SECOND, Refusal, Run
 
 BASELINE = Path(__file__).with_name("baseline.json")
 _LEAST = 1e-9
-"""Smaller figures of the baseline have no ratio: nothing moves."""
+"""Smallest figure of the baseline with which a ratio is formed: below it nothing moves."""
 
 
 class Figures(NamedTuple):
@@ -30,7 +30,7 @@ class Figures(NamedTuple):
     peak_jerk: float
     way: float
     lateness: float
-    """Mean distance of the command from the newest accepted plan, over the plan's mean speed, s; NaN: no such plan
+    """Mean distance of the command from the newest accepted plan, divided by the plan's mean speed, s; NaN if no plan
     of positions moves.
     """
     refusals: float

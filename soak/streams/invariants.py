@@ -1,8 +1,8 @@
-"""Invariants of a stream, by the judge of the rig; a failure says where and by how much it does not.
+"""Invariants of a stream, judged by the rig's rules; a failure says where one does not hold, and by how much.
 
-Limits, continuity and rest hold of every stream, and a robot that is not seen, or that does not follow, is not led on.
-A feasible plan is executed: it ends at its goal, and where every chunk continues the one before and is there in time,
-the robot is where its plan is by the clock, and goes back nowhere.
+Every stream keeps limits, has no jumps and ends at rest, and no motion goes on if the robot is not measured or does
+not follow. A feasible plan is executed and ends at its goal. If every chunk continues the one before and arrives in
+time, the robot is always where its plan is at that time, and never goes back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .scenes import BEGIN_S, DEAD, FREEZE, Disturbance
 from .simulation import SECOND, Refusal, Run
 
 STATE_TIMEOUT_S = 0.5
-"""Default of the node: greatest age of a joint state."""
+"""Default of the node: largest age of a joint state, s."""
 DEVIATION = 0.05
 """Default of the node: deviation of the robot from its command, rad, at which it is braked."""
 START_DEVIATION = 0.1
@@ -28,17 +28,17 @@ START_DEVIATION = 0.1
 CATCH_UP = 1.5
 """Default of the node: speed with which a robot catches up with its plan, relative to the plan's own."""
 SEEN_S = 0.1
-"""Time in which the node has to notice a disturbance that it can know, s."""
+"""Time, s, in which the node has to notice a disturbance that it can notice."""
 _CAUGHT_UP_S = 2.0
 """Time to catch up after the first chunk has arrived, s."""
 _SETTLED_S = 1.0
 """Time after a disturbance in which the node may wait for rest, and the policy may begin again, s."""
 _FADING_RAD = 1e-3
-"""Largest difference from the plan that the node lets grow while it fades."""
+"""Largest growth, rad, of a difference from the plan while it fades."""
 _BESIDE_RAD = 0.03
 """Distance from a chunk beyond assumed limits, rad, up to which it is followed as these allow."""
 _BACK_RAD = 1e-3
-"""Way back beyond that of plans, rad: a joint may go back while a difference, as of noisy rows, goes."""
+"""Distance, rad, by which a joint may go back further than the plans: a difference fades, as of noisy rows."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class _Judge:
                     self._fail(name, found.joint, cycle, found.value, found.most)
 
     def rest(self) -> None:
-        """Judge that the robot rests at the end; if the last plan ends at rest, exactly there."""
+        """Judge that the robot rests at the end, and exactly at the end of the last plan if that rests."""
         answers, run, last = self.run.answers, self.run, len(self.run.off) - 1
         speed = judge.last_speed(np.diff(self.position[~run.off], axis=0) * self.rate)
         if speed > judge.REST_RAD_S:
@@ -182,7 +182,7 @@ class _Judge:
             self._fail("stuck", None, run.cycle_at(late[0] * SECOND), late[-1] - late[0], 1.0, "nothing is executed")
 
     def _excused_until(self, it: Disturbance) -> tuple[float, float]:
-        """Times in which chunks may be refused after a disturbance: to 1 s after it, and after a new plan began."""
+        """Return the times in which chunks may be refused: 1 s after a disturbance, and after a new plan began."""
         ends = [it.end, *(at for at in self.run.policy.anchors if at < it.end + 3.0)]
         return it.begin, max(ends) + _SETTLED_S + self.scene.sending.inference[1]
 
@@ -197,7 +197,7 @@ class _Judge:
     def _begins_away(self, chunk: Chunk) -> bool:
         """Return whether a chunk begins away from the robot's command, so that it may be refused.
 
-        A single row says no pace at which it is gone to: it counts as where the chunk begins.
+        A single row says nothing about the speed at which it is reached: it counts as the begin of the chunk.
         """
         commanded = self.position[self.run.cycle(chunk.observed_ns / SECOND)]
         begins = chunk.position[-1 if self.scene.form.horizon == 1 else 0]
@@ -206,7 +206,7 @@ class _Judge:
     def _below(
         self, invariant: str, values: np.ndarray, limit: np.ndarray | float, first: int, words: str = ""
     ) -> None:
-        """Hold values `[T, D]` from a cycle on against limits `[D]`; only the worst of each invariant is kept."""
+        """Compare values `[T, D]` from a cycle on with limits `[D]`, and keep the worst failure of each invariant."""
         limit = np.broadcast_to(limit, self.scene.dof)
         if (values > limit).any():
             cycle, joint = np.unravel_index(int((values / np.maximum(limit, 1e-12)).argmax()), values.shape)
@@ -221,9 +221,9 @@ class _Judge:
 
 
 def limits_of(run: Run) -> dict[str, np.ndarray]:
-    """Limits for the judge; if nobody gave a limit, one that only a jump exceeds.
+    """Return limits for the judge; a limit that nobody gave becomes one that only a jump exceeds.
 
-    Held jerks give no acceleration: it follows from the chunks before.
+    Chunks of jerks demand no acceleration, which follows from the chunks before.
     """
     scene = run.scene
     limits = {"v": scene.bounds.velocity, "lo": scene.position_min, "hi": scene.position_max}
@@ -235,7 +235,7 @@ def limits_of(run: Run) -> dict[str, np.ndarray]:
 
 
 def _asked(run: Run) -> Bounds:
-    """The largest demand of any plan; without plans, the assumed bounds."""
+    """Return the largest demand of any plan; without plans, the assumed bounds."""
     peaks = [answer.chunk.peaks for answer in run.answers]
     return Bounds(*(np.max(part, axis=0) for part in zip(*peaks, strict=True))) if peaks else run.assumed
 
@@ -246,7 +246,7 @@ def stretches_of(run: Run) -> list[np.ndarray]:
 
 
 def _planned_back(run: Run) -> np.ndarray:
-    """Way back of what was planned, `[D]`: of any course, of any chunk, and of chunks while they are the newest.
+    """Return the distance by which plans go back, `[D]`: any course, any chunk, and chunks while they are the newest.
 
     Rows with noise may be further ahead in one chunk than later ones are in the next.
     """

@@ -1,8 +1,9 @@
-"""How far the executor's command is from the best that is possible where chunks are late, noisy and disagree.
+"""How far the executor's command is from the best possible one for chunks that are late, noisy and disagree.
 
-A policy means a smooth motion and sends chunks of it. The executor commands them at 1 kHz on a simulated clock. Beside
-it is the unconstrained optimum: from each arrival on, the least sum of squared distances from the newest chunk and of
-squared jerk, for several weights of jerk. It knows no limits and, as the executor, nothing of what comes next.
+A policy means a smooth motion and sends chunks of it, which the executor commands at 1 kHz on a simulated clock. It is
+compared with the unconstrained optimum: from each arrival on, the least sum of squared distances from the newest chunk
+and of squared jerk, for several weights of jerk. The optimum has no limits and, like the executor, does not know
+later chunks.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from traj_integrator_ros.requests.rejection import Rejected
 
 DOF, SECONDS = 7, 6.0
 JUDGED_S = 1.5, 5.5
-"""The part of the motion that figures are of: the robot is on its way, and the policy still sends."""
+"""Begin and end, s, of the time that is judged: the robot moves, and the policy still sends."""
 CYCLE_S, TICK = 1e-3, 10
 """Time between commands, s, and number of them from one measurement to the next."""
 LIMITS = {"limits__velocity": 2.5, "limits__acceleration": 15.0, "limits__jerk": 500.0}
-"""Three times what the motion needs, or more: the optimum knows no limits."""
+"""Limits, rad and s: at least three times what the motion needs, since the optimum has none."""
 BEGIN_NS = 10**12
 GRID_S = 0.01
 """Length of the optimum's steps, s."""
 JERK_WEIGHTS = np.logspace(-11, -5, 13)
-"""Of the square of jerk beside that of distance, s^6."""
+"""Weights, s^6, of squared jerk relative to squared distance."""
 NEAR = 1.05
-"""Error, relative, up to which an optimum counts as one with the same error."""
+"""Largest ratio of errors at which an optimum counts as one with the same error."""
 MOST_ERROR, MOST_ACCELERATION, NO_ERROR_RAD = 1.15, 1.2, 1e-4
 """Bounds: error over the least error, acceleration over the least at that error; an error that never counts, rad."""
 
@@ -44,17 +45,17 @@ class Kind(NamedTuple):
     period: float
     """Time between chunks, s."""
     delay: float
-    """From observation to arrival, s."""
+    """Time from observation to arrival, s."""
     jitter: float
-    """Of the arrival, one sigma, s."""
+    """Standard deviation of the arrival, s."""
     dt: float
     """Time between rows, s."""
     horizon: int
-    """Rows in a chunk."""
+    """Number of rows of a chunk."""
     apart: float = 0.0
-    """rad: half a sigma of a chunk's begin, and one more of its end."""
+    """Standard deviation, rad, of the error that grows along a chunk; half as much is added to the whole chunk."""
     noise: float = 0.0
-    """One sigma of a row, rad."""
+    """Standard deviation of a row, rad."""
 
 
 KINDS = {
@@ -66,7 +67,7 @@ KINDS = {
     "diffusion": Kind(0.8, 0.3, 0.03, 0.1, 16, apart=0.02, noise=3e-3),
     "mpc": Kind(1 / 30, 0.02, 3e-3, 1 / 30, 20, apart=4e-3, noise=1e-3),
 }
-"""Late chunks, exact, of noisy rows, that disagree, and both; what policies of today send; a controller of its own."""
+"""Kinds of policies: late chunks that are exact, noisy, disagree, or both; those of today's policies; and others."""
 
 
 class Chunk(NamedTuple):
@@ -78,7 +79,7 @@ class Chunk(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """Mean squares: distance from what is meant, rad^2; acceleration and jerk over those of what is meant."""
+    """Mean squares of the distance from the meant motion, rad^2, and of acceleration and jerk relative to it."""
 
     error: float
     acceleration: float
@@ -91,7 +92,9 @@ class Quality(NamedTuple):
 
 
 class Distance(NamedTuple):
-    """Figures of one kind: of the executor, of the least error, of the gentlest with the same error, and refusals."""
+    """Figures of one kind: of the executor, of the optimum with the least error, of the smoothest one with the error of
+    the executor, and the number of refusals.
+    """
 
     executor: Quality
     nearest: Quality
@@ -141,7 +144,7 @@ def table(distances: dict[str, Distance]) -> Iterator[str]:
 
 
 class Meant:
-    """The motion that a policy means: sums of sines."""
+    """The motion that a policy means, a sum of sines."""
 
     def __init__(self, seed: int) -> None:
         random = np.random.default_rng(seed)
@@ -220,7 +223,7 @@ def _jerks(kind: Kind, chunk: Chunk, state: np.ndarray, now: float, weight: floa
 
 @lru_cache(maxsize=4096)
 def _gain(steps: int, weight: float) -> np.ndarray:
-    """Jerks of the least squares by positions, `[steps, steps]`."""
+    """Return the matrix that maps positions to the jerks of the least squares, `[steps, steps]`."""
     since = GRID_S * np.maximum(np.arange(1, steps + 1)[:, None] - np.arange(steps), 0)
     response = (since**3 - np.maximum(since - GRID_S, 0) ** 3) / 6
     return np.linalg.solve(response.T @ response + weight * np.eye(steps), response.T)

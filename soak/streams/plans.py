@@ -1,4 +1,4 @@
-"""Motions that policies mean: jerk-limited by ruckig, or at constant velocity; and the demand of their rows."""
+"""Motions that policies mean, jerk-limited by ruckig or at constant velocity, and what their rows demand."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Bounds(NamedTuple):
 
 
 class Way:
-    """Motion from a state to a target, time-optimal for each joint within bounds, then at rest (or on as it is there).
+    """Motion from a state to a target, time-optimal for each joint within bounds; then joints rest, or go on.
 
     Args:
         begin: time at which it begins, s.
         state: position, velocity and acceleration `[3, D]`.
         target: position `[D]`.
-        bounds: of the motion.
+        bounds: bounds of the motion.
         through: velocity at the target `[D]`; None: rest.
 
     """
@@ -70,7 +70,7 @@ class Way:
 
 
 class Course:
-    """One way after the other; the robot rests before the first, and goes on after the last."""
+    """Several ways, one after the other; the robot rests before the first, and goes on after the last."""
 
     def __init__(self, ways: list[Way]) -> None:
         self.ways = ways
@@ -93,7 +93,7 @@ class Course:
 
 
 class Ramp:
-    """Constant velocity from a place at a time on: a step of velocity for a resting robot.
+    """Constant velocity from a time on: for a robot at rest, a step of velocity.
 
     Args:
         begin: s.
@@ -130,7 +130,7 @@ def spline_peaks(spline: CubicSpline) -> Bounds:
 
 
 def sampled(spline: CubicSpline, begin: float = 0.0, end: float = np.inf) -> np.ndarray:
-    """Positions of a spline from one time to another `[T, D]`, 8 in a step; at rest where it is over."""
+    """Return 8 positions of a spline for each step, from one time to another, `[T, D]`; after its end it rests."""
     end, dt = min(end, spline.x[-1]), spline.x[1]
     times = np.linspace(begin, max(begin, end), 1 + max(1, round((end - begin) / dt * 8)))
     return spline(np.clip(times, 0.0, spline.x[-1]))

@@ -1,4 +1,4 @@
-"""Policies that stream chunks: on a course by the clock, or on a motion from the measured state."""
+"""Policies that stream chunks of a course by the clock, or of a motion from the measured state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .plans import Bounds, Course, spline_peaks, spline_through
 POSITION = 1
 VELOCITY = 2
 JERK = 4
-"""Control spaces, as in ActionSequence."""
+"""Control space of jerks, as in ActionSequence."""
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Chunk:
 
     observed_ns: int
     stamp_ns: int
-    """Stamp, ns; 0: the first step begins when the node can begin it."""
+    """Stamp, ns; with 0 the first step begins as soon as the node can begin it."""
     space: int
     dt: float
     data: np.ndarray
@@ -75,16 +75,16 @@ class Motion(Protocol):
 class Policy:
     """Makes chunks of a motion: of a course by the clock, or else of a motion from the state measured each time.
 
-    A course is begun anew from where the robot is after a pause, or if the robot does not follow it.
+    After a pause, or if the robot does not follow, a new course begins where the robot is.
 
     Args:
-        form: of the chunks.
-        direction: of a forward stream, +-1 `[D]`.
-        random: for all that it draws.
-        pauses: intervals in which it says nothing, s.
-        anew: makes a motion from a time and what is measured then.
-        course: until something disturbs it.
-        patience: how far the robot may be from the course, rad.
+        form: form of the chunks.
+        direction: direction of a forward stream, +-1 `[D]`.
+        random: generator of everything that is drawn.
+        pauses: intervals in which it sends nothing, s.
+        anew: makes a motion from a time and the state measured then.
+        course: the motion until something disturbs it.
+        patience: largest distance of the robot from the course, rad.
 
     """
 
@@ -150,7 +150,7 @@ class Policy:
         return self._courses[-1].states(times)[0]
 
     def retreat(self) -> np.ndarray:
-        """Largest way back of any course against the direction of the stream `[D]`, for courses from a moving start."""
+        """Return the largest distance `[D]` by which any course goes back against the direction of the stream."""
         ways = [course.states(np.linspace(course.begin, course.end, 500))[0] for course in self._courses]
         return np.max([way_back(self.direction * way) for way in ways], axis=0)
 

@@ -1,4 +1,4 @@
-"""Scenes: a robot, its controller, links and a policy, drawn by a seed."""
+"""Scenes: a robot, its controller, its network and a policy, drawn by a seed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ BEGIN_S = 10.0
 SETTLE_S = 0.3
 """Time until the first observation, s."""
 TRANSPORT_S = 0.0005, 0.010
-"""Shortest and longest delay to and from the controller."""
+"""Shortest and longest delay to and from the controller, s."""
 LAG_S = 0.040
-"""Largest lag of an arm."""
+"""Largest lag of an arm, s."""
 NOISE_RAD = 1e-4, 2e-3
-"""Least and most noise of the rows of a learned policy, as three of ten policies of positions have it."""
+"""Smallest and largest noise, rad, of the rows of a learned policy; three of ten policies of positions have some."""
 _NOISY = 0.3
 FREEZE = "freeze"
 RESTART = "restart"
@@ -29,7 +29,7 @@ DEAD = "dead joint states"
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Something that happens to the robot, s."""
+    """A disturbance of the robot, and its times, s."""
 
     kind: str
     begin: float
@@ -40,7 +40,7 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class Sending:
-    """The way of chunks from the policy to the node.
+    """How chunks get from the policy to the node.
 
     Args:
         rate: observations per second.
@@ -71,7 +71,7 @@ class Scene:
     position_min: np.ndarray
     position_max: np.ndarray
     complete: bool
-    """True if the node is told all limits; otherwise position and velocity alone, as from a URDF."""
+    """True if the node gets all limits; otherwise it gets position and velocity alone, as from a URDF."""
     start: np.ndarray
     lag: float
     droop: np.ndarray
@@ -84,7 +84,7 @@ class Scene:
     state_rate: int
     """Messages with the controller's state per second; 0: none."""
     state_is_next: bool
-    """True if a report has the command of its own cycle (for a period later), False if the previous one."""
+    """True if a report has the command of its own cycle (for a period later), False if that of the cycle before."""
     from_desired: bool
     lead_time: float
     sending: Sending
@@ -95,7 +95,7 @@ class Scene:
     perfect: bool = False
     """True if every chunk continues the one before, and is there in time."""
     words: str = ""
-    """The special part of a scene."""
+    """What is special about the scene, in words."""
 
     @property
     def dof(self) -> int:
@@ -111,7 +111,7 @@ class Scene:
 def random_scene(seed: int, *, with_state: bool = True) -> Scene:
     """Draw a scene; the same seed gives the same one.
 
-    If the controller publishes no state, its arm has no droop, noise, quantization and restarts.
+    If the controller publishes no state, the arm has no sag, noise, quantization and restarts.
     """
     random = np.random.default_rng([seed, 1])
     dof = int(random.integers(1, 8))
@@ -168,7 +168,7 @@ def _form_and_sending(random: np.random.Generator, lead_time: float) -> tuple[Fo
     unlucky = bool(random.random() < 0.35)
     shares = random.uniform(0.0, 0.2, 3) * (random.random(3) < 0.5) * unlucky
     if random.random() < 0.85:
-        # Chunks that last until the next one is there; the others are stop and go.
+        # Chunks that last until the next one arrives; with others, the robot stops in between.
         needed = inference + spread + 1.5 / rate + lead_time + 0.05
         horizon = min(max(horizon, int(np.ceil(needed / dt))), 50)
         if horizon * dt < needed:
@@ -268,7 +268,7 @@ def _course(
     until: float,
     random: np.random.Generator,
 ) -> Course:
-    """Ways from a state on, until about a time; none goes against `forward`."""
+    """Return motions from a state on, until about a time; none goes against `forward`."""
     dof, reach, middle, ways = state.shape[1], 1.2, state[0].copy(), []
     # Half of the courses are still moving when the stream ends.
     until = until - float(random.choice([0.0, 0.8]))

@@ -1,4 +1,4 @@
-"""One stream on a simulated clock: policy, node, controller and arm, with the delays between them."""
+"""Simulates one stream: policy, node, controller and arm, with the delays between them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AFTER_S = 0.5
 _LONGEST_END_S = 9.0
 """Longest time simulated after the last observation, s."""
 _PUBLISH_NS = 100_000, 600_000
-"""Shortest and longest time from a sequence to its trajectory."""
+"""Shortest and longest time from a sequence to its trajectory, ns."""
 
 
 class Refusal(NamedTuple):
@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
     time: float
     make: Callable[[int, np.ndarray], Actions | Positions | str | None]
-    """Makes input from the time, ns, and the measured state `[2, D]`; STOP calls ~/stop, None sends nothing."""
+    """Makes input from the time, ns, and the measured state `[2, D]`: STOP calls ~/stop, None sends nothing."""
 
 
 @dataclass
@@ -72,14 +72,14 @@ class Run:
 
     scene: Scene
     commands: np.ndarray
-    """Position, velocity and acceleration `[3, T, D]` that each cycle commands for the end of its period."""
+    """Position, velocity and acceleration that each cycle commands for the end of its period, `[3, T, D]`."""
     off: np.ndarray
     """Cycles without a controller `[T]`."""
     policy: Policy
     answers: list[Answer] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
     scripted: list[tuple[int, Message | Refusal | None]] = field(default_factory=list)
-    """Times, ns, of a script's messages, and the node's answers."""
+    """Times of a script's messages, ns, and the node's answers."""
     assumed: Bounds | None = None
     begin_ns: int = round(BEGIN_S * SECOND)
     period_ns: int = 1_000_000
@@ -93,7 +93,7 @@ class Run:
         return int(np.clip(self.cycle_at(round(time * SECOND)), 0, len(self.off) - 1))
 
     def cycle_at(self, time_ns: float) -> int:
-        """The cycle at a time, ns, even if the run begins later or is over before."""
+        """Return the cycle at a time, ns, even if that is before the begin or after the end."""
         return int((time_ns - self.begin_ns) // self.period_ns)
 
 
@@ -109,8 +109,8 @@ def simulate(
     Args:
         scene: what to simulate.
         core: makes the node.
-        script: messages beside the chunks of the policy.
-        parameters: of the node.
+        script: messages in addition to the chunks of the policy.
+        parameters: parameters of the node.
 
     """
     return _Simulation(scene, core, parameters).run(script)
@@ -206,7 +206,7 @@ class _Simulation:
     def _ask(
         self, done_ns: int, work: Callable[..., ExecutableTrajectory | None], *given: object
     ) -> Message | Refusal | None:
-        """The node's answer, which is sent to the controller when it is done."""
+        """Return the node's answer, which is sent to the controller when it is computed."""
         self._node_ns = done_ns
         try:
             made = work(*given)
@@ -222,7 +222,7 @@ class _Simulation:
         return message
 
     def _arrival(self, topic: str, now_ns: int) -> int:
-        """Time of arrival of a message sent now; messages keep their order."""
+        """Return the time of arrival of a message sent now; messages keep their order."""
         arrived = now_ns + round(self.random.uniform(*self.scene.transport) * SECOND)
         self._last_arrival[topic] = max(self._last_arrival[topic], arrived)
         return self._last_arrival[topic]
