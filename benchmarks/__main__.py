@@ -23,7 +23,7 @@ from .timing import interleaved, repeated
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-# Shares of the median of the kept runs, and of the lowest: the range of a machine that is busy at times.
+# Smallest shares of the median and of the lowest kept run: a machine that is busy at times varies by that much.
 ALLOWED_LOSS, ALLOWED_BELOW = 0.25, 0.1
 REPEATS = 2
 Kept = dict[tuple[object, ...], Row]
@@ -78,7 +78,7 @@ def show(machine: str, names: list[str]) -> int:
 
 
 def run(name: str, kept: Kept, *, quick: bool) -> tuple[list[Row], list[str]]:
-    """Rows of a suite, printed as they are measured, and errors.
+    """Measure a suite and print its rows; return the rows and errors.
 
     A case that seems slower than in the `kept` run is measured again, in case something else disturbed it.
     """
@@ -116,7 +116,7 @@ def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[Row], list[str
 
 
 def slower(rows: list[Row], before: Kept) -> list[str]:
-    """The rows that fell by more than a quarter against the median of the kept runs, and below all of them, in words.
+    """Describe the rows that are more than a quarter below the median of the kept runs, and below all of them.
 
     If only the peer or the limit has become faster, on a quieter machine, this is not a regression.
     """

@@ -1,7 +1,7 @@
-"""Time that the node takes for one sequence, by kind: its own work, whatever else the machine does.
+"""Time that the node takes for one sequence, by kind, without what other programs add.
 
-Random sequences of the kinds that users send, each to a node that executes a plan; time of one core, which other
-programs do not lengthen. The node itself lets nothing wait for more than 8 ms: what takes longer is worked out beside.
+Random sequences of the kinds that users send come to a node that executes a plan. The time is that of one core, which
+other programs do not lengthen. The node lets nothing wait for more than 8 ms: longer work is done in a thread.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def plan_within(rng: np.random.Generator, share: float = USED) -> Plan:
 
 
 def idle() -> NodeCore:
-    """A node without a robot."""
+    """Return a node without a robot."""
     limits = {f"limits__{name}": [value] * DOF for name, value in LIMITS.items()}
     return NodeCore([f"joint_{i}" for i in range(DOF)], **limits, start_from="previous")
 
 
 def begun(plan: Plan) -> NodeCore:
-    """A node that executes a plan."""
+    """Return a node that executes a plan."""
     node, step = idle(), 1e-3
     before, at, after = plan(np.array([-step, 0.0, step]))
     node.begin(State(at, (after - before) / (2 * step), (after - 2 * at + before) / step**2), NOW_NS)
@@ -144,7 +144,7 @@ def answering(quick: bool) -> Iterator[Case]:
 
 
 def is_kind(kind: str, answered: object) -> None:
-    """Check which kind a sequence turned out to be."""
+    """Check that a sequence turned out to be of a kind."""
     assert answered == kind, f"expected {kind}, got {answered or 'a refusal'}"
 
 

@@ -24,7 +24,7 @@ def random(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
 
 
 def by_grad(step: Step, leaves: Sequence[Tensor], upstream: Sequence[Tensor]) -> list[Tensor]:
-    """Outputs of a step, and the gradients of its arguments through `torch.autograd.grad`."""
+    """Return outputs of a step, and the gradients of its arguments by `torch.autograd.grad`."""
     outputs = step(*leaves)
     return [*outputs, *torch.autograd.grad(outputs, leaves, upstream)]
 
@@ -42,13 +42,14 @@ class Problem:
     """Outputs and gradients of a step, and the same computed in float64 on the CPU.
 
     Args:
-        step: with the inputs as arguments, and `backend`.
-        shapes: of the inputs that are differentiated, the first of them `[batch, horizon, dof]`.
-        fixed: inputs that are not, which follow them.
-        rows: of the outputs; None: as many as of the first input.
-        gradients: how they are made.
-        first: trajectories that are checked; None: all of them. Then nothing but the first input is differentiated.
-        device: of all tensors.
+        step: the function, with the inputs as arguments, and `backend`.
+        shapes: shapes of the inputs that are differentiated, the first of them `[batch, horizon, dof]`.
+        fixed: inputs that are not differentiated, which follow them.
+        rows: number of rows of the outputs; None: as many as in the first input.
+        gradients: computes the gradients.
+        first: number of trajectories that are checked; None: all. With a number, only the first input is
+            differentiated.
+        device: device of all tensors.
 
     """
 
@@ -84,7 +85,7 @@ class Problem:
         return Contender(name, run, self.check())
 
     def by_autograd(self, name: str = "ours", step: Step | None = None, limit: float = 5e-6) -> Contender:
-        """Another step, or the same; `limit` is the allowed error."""
+        """Return a contender of this or another step, with gradients by autograd; `limit` is the allowed error."""
         chosen = step or self._step
 
         def run() -> Sequence[Tensor]:
@@ -93,7 +94,7 @@ class Problem:
         return Contender(name, run, self.check(limit))
 
     def copies(self, count: int = 2) -> Contender:
-        """Plain copies of `count` tensors that move as many bytes as both passes, each of which reads the other's."""
+        """Return plain copies of `count` tensors, which move as many bytes as both passes."""
         return copies_of(sum(x.numel() for x in (*self.leaves, *self.upstream)) // count, count, self.device)
 
     def case(self, name: str, ours: Contender, *peers: Contender, **options: object) -> Case:
@@ -102,7 +103,7 @@ class Problem:
 
 
 def clique_problem(batch: int, **options: object) -> Problem:
-    """Backward differences of a batch of the usual size, each from a start position of its own."""
+    """Return the problem of backward differences in a batch of the usual size, with a start position for each."""
     from traj_integrator_ros.kernels import clique_step
 
     shape = batch, HORIZON, DOF

@@ -91,7 +91,7 @@ def chunks(seconds: float) -> Iterator[Chunk]:
 
 
 def judged(commands: Commands) -> Judgement:
-    """A robot's verdict on commands; a real robot stops after a reflex, this one goes on."""
+    """Return a robot's verdict on commands; a real robot stops after a reflex, this one goes on."""
     from franka_sim.control_modes import ControlMode
     from franka_sim.limits.checker import MotionLimitChecker
 
@@ -114,7 +114,7 @@ def limits() -> dict[str, list[float]]:
 
 
 def executor(sent: Iterator[Chunk], cycles: int) -> Commands:
-    """The node's motions, sampled."""
+    """Yield commands sampled from the node's motions."""
     kept = {f"limits__{name}": values for name, values in limits().items()}
     names = [f"joint{number}" for number in range(1, 8)]
     node = Executor(NodeParameters.of(names, device="cpu", start_from="previous", **kept))
@@ -132,7 +132,7 @@ def executor(sent: Iterator[Chunk], cycles: int) -> Commands:
 
 
 def to_rows(sent: Iterator[Chunk], cycles: int) -> Commands:
-    """Each next row as a target of ruckig, with the velocity between rows, within the same limits."""
+    """Yield commands of ruckig, whose target is the next row with the velocity between rows, within the same limits."""
     otg, given, made = Ruckig(7, CYCLE_S), InputParameter(7), OutputParameter(7)
     given.max_velocity, given.max_acceleration, given.max_jerk = (
         limits()[name] for name in ("velocity", "acceleration", "jerk")
@@ -152,7 +152,7 @@ def to_rows(sent: Iterator[Chunk], cycles: int) -> Commands:
 
 
 def points(sent: Iterator[Chunk], cycles: int) -> Commands:
-    """The chunks' rows as the points of trajectories for the model of joint_trajectory_controller."""
+    """Yield commands of the model of joint_trajectory_controller, whose trajectories have the rows as points."""
     rest = State(READY, *np.zeros((2, 7)))
     node, arm = RowsAsPoints(7, start_from="previous"), Controller(rest, BEGIN_NS, lag=LAG)
     node.begin(rest, BEGIN_NS)

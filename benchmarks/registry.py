@@ -29,7 +29,7 @@ class Contender:
     run: Run
     check: Check
     clock: Callable[[], float] | None = None
-    """Does the work once and returns the measurement, s, for work that another process times or measures."""
+    """Does the work once and returns its time, s, if another process does or measures it."""
 
 
 class MemoryUse(NamedTuple):
@@ -79,14 +79,14 @@ class CannotRun(Exception):
 
 
 def sizes(quick: bool, only: int | None, few: Sequence[int], many: Sequence[int]) -> Sequence[int]:
-    """Sizes for a quick run, a whole run, and a test."""
+    """Return the sizes for a quick run, a whole run, or a test."""
     if only is not None:
         return (only,)
     return few if quick else many
 
 
 def suite(name: str) -> Callable[[Cases], Cases]:
-    """Register a generator of cases; it is called with whether the run is to be quick."""
+    """Register a generator of cases, which is called with `quick`: whether the run is to be short."""
 
     def register(cases: Cases) -> Cases:
         SUITES[name] = cases

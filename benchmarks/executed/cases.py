@@ -1,4 +1,4 @@
-"""The requirements on the command, one by one: each measured with the node and with rows as points."""
+"""The requirements on the command, each measured with the node and with rows sent as points."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _JITTERS_S, _INFERENCES_S = (0.0, 0.015), (0.0, 0.15)
 _DIRECTIONS = np.array([1.0, -1.0])
 """Directions of the plan's joints."""
 _GENTLE = 0.75
-"""Assumed limit of velocity with which stops are as gentle as the motions: acceleration 6 rad/s^2, jerk 48 rad/s^3."""
+"""Assumed velocity limit, rad/s, for stops as smooth as the motions: it means 6 rad/s^2 and 48 rad/s^3."""
 _LEFT = 0.05
-"""Share of a step that may be left 6 rows later: the assumed limits alone take 8.5 rows for one of 0.1 rad."""
+"""Share of a step that may remain 6 rows later: within the assumed limits alone, a step of 0.1 rad takes 8.5 rows."""
 _BACKWARDS = 5e-6
 """Speed against its direction, rad/s, up to which a joint does not count as turning back: rounding to nanoseconds."""
 
@@ -86,7 +86,7 @@ def met(item: Item, measured: float) -> bool:
 
 
 def _largest_acceleration(commands: Callable[[Sender], list[Commanded]], sender: Sender) -> float:
-    """Largest value on the trajectories, and on the controller's own ways to them."""
+    """Return the largest acceleration on the trajectories, and on the controller's own motions to them."""
     return max(float(np.abs(c.differences(2)).max()) for c in commands(sender)) / PLAN_ACCELERATION
 
 
@@ -151,7 +151,7 @@ def _noise(seeds: range, sender: Sender) -> float:
 
 
 def _step(kind: str, rows_later: float, sender: Sender) -> float:
-    """Overshoot, as a share of a step of velocity, from some rows after the step on."""
+    """Return the overshoot, as a share of a step of velocity, from some rows after the step on."""
     rows, dt = np.arange(40), 0.02
     if kind == "position":
         positions, step = np.where(rows < 20, 0.0, 0.1), 0.1

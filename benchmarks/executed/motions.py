@@ -44,7 +44,7 @@ def rows_of(way: Way, dt: float, at_rest: int) -> np.ndarray:
 
 
 def actions_of(states: np.ndarray, space: ControlSpace, dt: float) -> np.ndarray:
-    """Actions that lead from row to row: positions, or mean velocities, accelerations and jerks of the steps."""
+    """Return actions that lead from row to row: positions, or mean velocities, accelerations or jerks of the steps."""
     if space is ControlSpace.POSITION:
         return states[0, 1:]
     order = {ControlSpace.VELOCITY: 0, ControlSpace.ACCELERATION: 1, ControlSpace.JERK: 2}[space]
@@ -52,7 +52,7 @@ def actions_of(states: np.ndarray, space: ControlSpace, dt: float) -> np.ndarray
 
 
 def plan(time: np.ndarray | float) -> np.ndarray:
-    """Two joints, one against the other: from rest at 0, and from RAMP_S on at 0.5 to 2.5 rad/s and 2 rad/s^2."""
+    """Return the positions of two joints in opposite directions: from rest, after RAMP_S at 0.5 to 2.5 rad/s."""
     time = np.asarray(time, np.float64)
     position = _PLAN(np.clip(time, 0, RAMP_S)) + np.where(time > RAMP_S, _going_on(time) - _going_on(RAMP_S), 0.0)
     return np.stack([position, -position], axis=-1)

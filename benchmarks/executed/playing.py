@@ -1,6 +1,6 @@
 """Senders of joint trajectories, and the controller that executes them: the command in every cycle.
 
-Senders are the node, and an early version of it, which published the rows of the maps.
+Senders are the node, and an early version of it, which published the rows that it computed as points.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Node(NodeCore):
 class RowsAsPoints:
     """The node's first version: the rows are the points, and start on arrival.
 
-    An end in motion is followed by a point that rests there, a step later; a trajectory starts where the last message
-    says that the robot is by now. Actions that are over according to the stamp are dropped, as senders did.
+    If the end moves, a point at rest follows a step later. A trajectory starts where the robot is by now according to
+    the last message. Actions whose time has passed by the stamp are dropped, as senders did.
     """
 
     def __init__(self, dof: int, **parameters: object) -> None:
@@ -79,8 +79,8 @@ class Controller:
     Args:
         start: initial state of the joints.
         begin_ns: the first cycle, a whole number of cycles.
-        lag: s, by which the measured state is behind the command.
-        blending: trajectories are blended; else replaced at once.
+        lag: time by which the measured state is behind the command, s.
+        blending: whether trajectories are blended or replaced at once.
 
     """
 

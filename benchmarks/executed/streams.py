@@ -21,10 +21,10 @@ _STEP_S = 0.02
 _HORIZON, _SHORTEST = 16, 4
 """Length of chunks of recordings; at the end they become shorter."""
 _LAG_S = 0.04
-"""Lag of measured states behind commands."""
+"""Lag of measured states behind commands, s."""
 _BRAKE_ACCELERATION, _BRAKE_JERK = 10.0, 100.0
 _START_S = 0.25
-"""Time in which a moving robot is taken over, s: its acceleration is unknown."""
+"""Time, s, at the start that is not judged: the robot moves already, with an unknown acceleration."""
 _MOVES = 0.01
 """Share of the largest acceleration below which a joint of a recording does not count as moving."""
 

@@ -1,1 +1,1 @@
-"""Retiming judged from outside: hard problems, motions played by a controller, and peers."""
+"""Judges retiming by hard problems, by what a controller executes, and by comparison with peers."""

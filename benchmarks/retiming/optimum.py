@@ -1,6 +1,7 @@
 """The shortest motion of one joint through the turns of a path, by dynamic programming over accelerations there.
 
-A path of one joint is where it turns, and between two turns ruckig is exact. Motions beyond a turn do not count.
+The path of one joint is given by the positions at which it turns; between two turns ruckig is exact. Motions that
+pass a turn do not count.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from scipy.interpolate import CubicSpline
 from .paths import Limits
 
 _SAME = 1e-9
-"""Ways below this share of the longest step count as none."""
+"""Distances below this share of the longest step count as 0."""
 
 
 def shortest(way: np.ndarray, limits: Limits, accelerations: int = 13) -> float:

@@ -14,7 +14,7 @@ Limits = dict[str, np.ndarray]
 ROUNDING = 1e-9
 """Rounding of a polynomial, relative to its largest value on the piece."""
 _AT_ONCE = 260_000
-"""Number of samples."""
+"""Number of samples that are evaluated at once."""
 
 
 def random_path(rng: np.random.Generator, rows: int, dof: int = 7, size: float = 0.5) -> np.ndarray:
@@ -46,7 +46,7 @@ def played(times: np.ndarray, states: Sequence[np.ndarray], samples: int) -> np.
 
 
 def between(spans: np.ndarray, begins: Sequence[np.ndarray], ends: Sequence[np.ndarray], samples: int) -> np.ndarray:
-    """The same for pieces given by spans `[pieces]` and states `[pieces, D]`: solves a linear system for each."""
+    """Return the same for pieces given by spans `[pieces]` and states `[pieces, D]`, by a linear system for each."""
     h, degree = spans[:, None], 2 * len(begins) - 1
     powers, at = range(degree + 1), ((0.0, begins), (1.0, ends))
     orders = range(len(begins))
@@ -83,14 +83,14 @@ def ratios(
     return np.array([float(each.max(initial=0)) for each in most]) * (1, 1, with_jerk)
 
 
-# The certificate on random pieces: no sampled extreme may exceed it
+# The certificate of random pieces, which no sampled extreme may exceed
 
 
 def against_samples(count: int, seed: int, samples: int) -> tuple[int, float]:
-    """Count random pieces with a sample beyond their certificate; returns also the largest difference of both.
+    """Return the number of random pieces with a sample beyond their certificate, and the largest difference of both.
 
-    Spans are up to 1 s, the sizes of one to three states over six decades. Differences are relative to the size; a
-    sample next to a turn misses it, and its neighbours tell by how much.
+    Spans are up to 1 s, and the sizes of one to three states differ by up to six decades. Differences are relative to
+    the size. Extremes between samples are estimated from neighbouring samples.
     """
     rng, beyond, apart = np.random.default_rng(seed), 0, 0.0
     each = max(1, _AT_ONCE // samples)

@@ -1,4 +1,4 @@
-"""Ours beside toppra, copp-py and ruckig in one run: duration, executed motion, time, failures.
+"""Compares duration, executed motion, time and failures with toppra, copp-py and ruckig.
 
 Each peer is given the same path, limits and grid. Only the solver's time counts for a peer; ours is the whole call.
 """
@@ -62,7 +62,7 @@ def compare(count: int | None, seed: int, out: Path | None, stations: list[int])
 
 
 def toppra_rows(count: int, seed: int) -> Iterator[Row]:
-    """Order 2 on the same grid, by joints and rows."""
+    """Compare order 2 with toppra on the same grid, by joints and rows."""
     import toppra
     import toppra.algorithm
     import toppra.constraint as limited
@@ -91,7 +91,7 @@ def toppra_rows(count: int, seed: int) -> Iterator[Row]:
 
 
 def copp_rows(count: int, seed: int, stations: int) -> Iterator[Row]:
-    """Order 3, with the peer on a grid of so many stations."""
+    """Compare order 3 with copp-py on a grid of so many stations."""
     for dof, rows in ((2, 8), (7, 4), (7, 8), (14, 8)):
         found = []
         for way, limits in _paths(count, seed, rows, dof):
@@ -132,7 +132,7 @@ def copp(way: np.ndarray, limits: Limits, stations: int) -> Points | None:
 
 
 def ruckig_rows(count: int, seed: int) -> Iterator[Row]:
-    """Straight lines, which ruckig solves exactly."""
+    """Compare straight lines with ruckig, which is exact there."""
     import ruckig
 
     rng, found = np.random.default_rng(seed), []
@@ -197,7 +197,7 @@ def _row(name: str, dof: int, rows: int, found: list[Case]) -> Row:
 
 
 def _executed_by_both(case: Case) -> tuple[float, float, float]:
-    """Greatest ratio to the limits, of a second order without the jerk, and by what theirs had to be stretched."""
+    """Return both motions' largest ratios to limits (at order 2 without jerk), and how much theirs was stretched."""
     kinds = 2 if case.held.acceleration is None else 3
     ours, theirs = (executed_points(*one, case.limits)[:kinds] for one in (states_of(case.held, 0), case.theirs))
     return float(ours.max()), float(theirs.max()), float((theirs ** (1 / np.arange(1, kinds + 1))).max())

@@ -16,7 +16,7 @@ from .paths import Limits, as_limits, random_limits, random_path
 LONGEST = 1.5
 """Longest duration relative to what order 2 and the bends take; the jerk phases come in addition."""
 MOST = 1 + 4e-5
-"""Ratio to the limits: stretched to 1 + 1e-5; half a nanosecond in the shortest piece, 5e-5 s, adds 3e-5 of jerk."""
+"""Largest ratio to the limits: 1 + 1e-5 by design; rounding the shortest piece, 5e-5 s, to ns adds 3e-5 of jerk."""
 _STEPS = (0.0, 1e-4, 1.5e-3)
 """Steps to which positions are rounded, rad: none, a file's digits, a coarse encoder."""
 _SAME_ROW = 1e-9

@@ -43,7 +43,7 @@ WITHIN_S = 5.0
 START_TIMEOUT_S = 60.0
 _SWING_RAD, _PERIOD_S = 0.05, 4.0
 _SPREAD_RAD = 0.1
-"""Distance of the other candidates' ends from the motion, one sigma."""
+"""Standard deviation, rad, of the distance of other candidates' ends from the motion."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class RecedingPlan:
     """
 
     position: np.ndarray
-    """rad, `[D]`."""
+    """The position, rad, `[D]`."""
     batch: int
     horizon: int
     dt: float
-    """s."""
+    """Length of a step, s."""
 
     def at(self, time_s: float) -> tuple[np.ndarray, np.ndarray]:
         """Positions `[B, H, D]` of the steps after a time, and the start state `[3, D]` then: rad, rad/s, rad/s^2."""
@@ -277,7 +277,7 @@ def running(
     """Node, echo and client in a ROS domain of their own, on this machine only.
 
     Args:
-        joint_names: of the node.
+        joint_names: names of the node's joints.
         overrides: parameters that differ from config/franka.yaml.
         profile: file name in config/ for the transports of all of them; None for the middleware's own.
 

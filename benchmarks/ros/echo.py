@@ -1,8 +1,8 @@
 """The peer of the node: a plain rclpy node that answers with messages of the same size, without computing anything.
 
-`python -m benchmarks.ros.echo`: for every ActionSequence on /echo/action_sequence, a
-TrajectoryBatch of the output's size, made beforehand, on /echo/trajectory_batch; services /echo/integrate,
-/echo/evaluate and /echo/compute_gradient, whose answers have the size of ours; joint states are received and ignored.
+`python -m benchmarks.ros.echo` answers every ActionSequence on /echo/action_sequence with a TrajectoryBatch of the
+output's size, made beforehand, on /echo/trajectory_batch. The answers of its services /echo/integrate, /echo/evaluate
+and /echo/compute_gradient have the size of the node's. Joint states are received and ignored.
 """
 
 from __future__ import annotations

@@ -46,8 +46,9 @@ PARAMETERS = {
 }
 """The robot is not simulated: nothing publishes its state. Rows of a plan that is slow at its end are kept, too."""
 SERVICE_TARGET = 0.85
+"""Least ratio of the time of the same messages in plain rclpy to that of a service."""
 TWO_CALLS_TARGET = 1 / 0.4
-"""Bounds for batches of 256 and more."""
+"""Least ratio of the time of two calls to that of one that does the same."""
 CATCHING_UP = 200
 """Number of sequences until the motion is back on a plan that it had left because none came for too long."""
 ROWS_LIMIT = 1e-5
@@ -104,7 +105,7 @@ def controller_trajectories(processes: Processes, transport: str, rounds: int) -
     client = follow(processes, 1)
 
     def check(received: tuple) -> None:
-        """The controller is at the end of the last actions, before the brake."""
+        """Check that the controller is at the end of the last actions, before the brake."""
         actions, _, _, trajectory = received
         points = np.array([point.positions for point in trajectory.points])
         apart = np.abs(points - actions[0, HORIZON // 2 : -1, None]).max(axis=2).min(axis=1).max()
