@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,8 @@ _TURNS = 10.0
 """Multiple of the rest tolerance. A joint whose acceleration at the end would change its velocity by more than that
 while it settles is turning, not resting: removing that would move the plan by more than removing the velocity does.
 """
+_RAMP_S = 0.02
+"""Shortest time, s, in which a stop after a plan reaches its acceleration where it has room: the interval of blends."""
 _DOUBLINGS = 8
 """Number of times that the search doubles the time before the end at which a joint leaves its plan."""
 _HALVINGS = 20
@@ -55,8 +58,14 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             settled = brought_to_rest(motion, within)
             if bounds.demands_of(settled).max() <= 1 + ROUNDING:
                 return settled
+    gentle = replace(bounds, jerk=np.minimum(bounds.jerk, bounds.acceleration / _RAMP_S))
     try:
-        stop = fastest_stop(end, bounds)
+        stop = fastest_stop(end, gentle)
+        kept = keeping(stop, bounds.of_stops)
+        if not kept.all():
+            hard = fastest_stop(end, bounds)
+            stop = united({joint: hard.of(joint) for joint in np.flatnonzero(~kept).tolist()}, stop)
+            kept = keeping(stop, bounds.of_stops)
     except ValueError:  # It takes forever, or begins beyond all measure.
         stop = None
     if stop is None or not stop.duration <= LONGEST_BRAKE_S:
@@ -69,7 +78,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             f"takes {takes:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
     # Joints leave their plans earlier to stop within limits.
-    whole, kept = motion.then(stop)._replace(plan_until=motion.duration), keeping(stop, bounds.of_stops)
+    whole = motion.then(stop)._replace(plan_until=motion.duration)
     if kept.all():
         return whole
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
