@@ -3,9 +3,9 @@
 It accepts or refuses trajectories by the controller's rules, replaces or blends a running one by its rules, and returns
 what it would command to the joints in each cycle, with its interpolation (quintic where both points have velocity and
 acceleration, cubic where they have velocity, else linear) and perfect tracking: the measured state is the last command.
-It was compared with the controller's own code (ros2_controllers at 94e74de): of 2,000 random scenarios it refused the
-same messages, and its commands were equal to 1e-10. Its clock advances by `scaling` times the period in each cycle,
-as docs/connecting_an_arm.md says. Not modelled: tolerances, upsampling, actions.
+test/kit holds it against recordings of the controller's own code, of release 6.9.0 and of the main branch after it: it
+refuses the same messages, and its commands are equal to 1e-10. Its clock advances by `scaling` times the period in each
+cycle, as docs/connecting_an_arm.md says. Not modelled: tolerances, actions, and trajectories without positions.
 
     controller = Controller(["a", "b"], rate=1000)
     controller.set_state([0, 0])
@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
 SECOND = 1_000_000_000
 Rows = Sequence[Sequence[float]] | np.ndarray
@@ -86,10 +88,17 @@ class Controller:
         allow_partial_joints_goal: trajectories may name some of the joints; the others hold.
         allow_nonzero_velocity_at_trajectory_end: the last velocity need not be 0.
         hard_replacement: a new trajectory replaces the old one at once, as in all releases before 6.8 (Humble, Jazzy,
-            Kilted) and later with allow_trajectory_replacement = false. Default: blending, as later releases do.
+            Kilted) and later with allow_trajectory_replacement = false. Default: blending, as after 6.9.0.
+        defers: a trajectory with a stamp in the future waits for it, and then replaces the old one at once, as in 6.8
+            and 6.9 with allow_trajectory_replacement = true; needs `hard_replacement`.
         interpolate_from_desired_state: a new trajectory begins at the last command, not at the measured state.
         keeps_clock: its clock runs on from one trajectory to the next, as in UR's driver up to Iron; otherwise each
             trajectory sets it to the time of the cycle that takes it.
+        upsampling: policy_frequency of positions_upsampling, Hz, with which points without times get them; 0: points
+            have times. Positions alone then become a cubic spline that rests at its first and last point. None: off.
+
+    Raises:
+        ValueError: `defers` without `hard_replacement`.
     """
 
     def __init__(
@@ -102,13 +111,18 @@ class Controller:
         hard_replacement: bool = False,
         interpolate_from_desired_state: bool = False,
         keeps_clock: bool = False,
+        defers: bool = False,
+        upsampling: float | None = None,
     ) -> None:
+        if defers and not hard_replacement:
+            raise ValueError("defers: expected with hard_replacement, got without")
         self.joints, self.period = list(joints), round(SECOND / rate)
         self.partial = allow_partial_joints_goal
         self.moving_end = allow_nonzero_velocity_at_trajectory_end
         self.hard = hard_replacement
         self.from_desired = interpolate_from_desired_state
         self.keeps_clock = keeps_clock
+        self.defers, self.upsampling = defers, upsampling
         self.scaling = 1.0
         """Speed slider, 0 or more: the share of a period by which the clock advances in a cycle."""
         self.refusal = ""
@@ -154,6 +168,8 @@ class Controller:
         """
         given = (positions, velocities, accelerations)
         columns = [[np.asarray(row, float) for row in ([[]] * len(time_ns) if x is None else x)] for x in given]
+        if self.upsampling is not None:
+            time_ns, columns = _upsampled(np.asarray(time_ns), columns, self.upsampling)
         self.refusal = self._refusal(list(joints), time_ns, columns, now_ns, stamp_ns)
         if self.refusal:
             return False
@@ -170,11 +186,20 @@ class Controller:
 
     def run(self, begin_ns: int, end_ns: int) -> np.ndarray:
         """All cycles from `begin_ns` up to `end_ns`: commands as those of `update`, `[3, cycles, joints]`."""
-        return self._cycles(begin_ns, len(range(begin_ns, end_ns, self.period)))
+        count = len(range(begin_ns, end_ns, self.period))
+        deferred = self._deferred(begin_ns)
+        if not 0 < deferred < count:
+            return self._cycles(begin_ns, count)
+        takes_ns = begin_ns + deferred * self.period
+        return np.concatenate([self._cycles(begin_ns, deferred), self._cycles(takes_ns, count - deferred)], axis=1)
+
+    def _deferred(self, now: int) -> int:
+        """Number of cycles until the message that has arrived is taken."""
+        return -((now - self._waiting[0]) // self.period) if self.defers and self._waiting is not None else 0
 
     def _cycles(self, now: int, count: int) -> np.ndarray:
         """Run consecutive cycles; the first one takes the message that has arrived."""
-        if self._waiting is not None and count:
+        if self._waiting is not None and count and self._deferred(now) <= 0:
             self._take(now)
         commands = np.repeat(np.array(self._state.parts)[:, None], count, axis=1)
         if not count:
@@ -187,7 +212,8 @@ class Controller:
             self._join(now)
         times = self._clock + self._advance * np.arange(count) + self.period
         self._clock += self._advance * (count - 1)
-        if self._plan is None:
+        if self._plan is None:  # it holds
+            self._commanded_at = now + self.period * (count - 1)
             return commands
         known = int(times.searchsorted(self._first))  # from this cycle on
         if known < count:
@@ -198,7 +224,11 @@ class Controller:
     @property
     def _advance(self) -> int:
         """Advance of the clock in a cycle [ns]."""
-        return int(self.period * self.scaling)
+        return self._scaled(self.period)
+
+    def _scaled(self, duration: int) -> int:
+        """A duration [ns] times the scaling, cut to whole ns without rounding the product."""
+        return int(duration * Fraction(self.scaling))
 
     @property
     def reference(self) -> Point:
@@ -271,7 +301,7 @@ class Controller:
         period of the old plan comes twice. That is how the controller does it (as of August 2026).
         """
         old, cursor = self._plan, self._clock
-        begin = cursor + (int((stamp - now) * self.scaling) if stamp > now else 0)
+        begin = cursor + (self._scaled(stamp - now) if stamp > now else 0)
         bridge = self._state_at(begin)
         merged = [
             self._all_joints(p, names, self._state_at(begin + p.time) or self._state, keep_moving=True) for p in points
@@ -340,6 +370,22 @@ class Controller:
             left = points[end - 1] if end else self._before
             self._plan.pieces[end] = _polynomial(left, points[end], (points[end].time - before) / SECOND)
         return self._plan.pieces[end]
+
+
+def _upsampled(
+    times: np.ndarray, columns: list[list[np.ndarray]], frequency: float
+) -> tuple[np.ndarray, list[list[np.ndarray]]]:
+    """Times of the points and their parts after positions_upsampling, which leaves all but positions alone as it is."""
+    positions, *others = columns
+    if not len(times) or not all(len(row) for row in positions) or any(len(row) for rows in others for row in rows):
+        return times, columns
+    if frequency > 0 and not times.any():
+        times = np.array([int((i + 1) * (1.0 / frequency) * SECOND) for i in range(len(times))])
+    if len(times) < 2 or len({len(row) for row in positions}) > 1 or (np.diff(times) <= 0).any():
+        return times, columns
+    velocities = CubicSpline(times / SECOND, np.stack(positions), bc_type="clamped")(times / SECOND, 1)
+    velocities[[0, -1]] = 0.0
+    return times, [positions, list(velocities), others[1]]
 
 
 def _polynomial(left: Point, right: Point, span: float) -> np.ndarray:
