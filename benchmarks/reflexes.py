@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import yaml
-from ruckig import InputParameter, OutputParameter, Ruckig
 
-from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.governor.executor import Executor
-from traj_integrator_ros.kernels import ControlSpace
-from traj_integrator_ros.parameters.parameters import NodeParameters
-from traj_integrator_ros.requests.inputs import Actions
+from .chunks import CYCLE_S, Chunk, Stream
+from .optimum import by_executor
+from .players import controller, online
 
-from .executed.playing import CYCLE_NS, CYCLE_S, Controller, RowsAsPoints
-
-BEGIN_NS, PERIOD_NS, TICK_NS = 10**12, 100_000_000, 10_000_000
-"""Begin, time between chunks, and time between two runs of the supervision, ns."""
+PERIOD = 0.1
+"""Time between chunks, s."""
 STEP, ROWS = 0.05, 16
 """Time between rows of a chunk, s, and number of rows."""
 LATE_S, OFFSET, NOISE, LAG = (0.02, 0.08), 5e-3, 1e-3, 0.04
@@ -35,16 +31,6 @@ READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 AMPLITUDE, RATE = np.array([0.5, 0.3, 0.4, 0.3, 0.5, 0.4, 0.6]), np.array([0.9, 1.3, 0.7, 1.1, 1.7, 1.5, 1.2])
 """Amplitude, rad, and speed, rad/s, of the motion: at most a third of each velocity limit."""
 FADE_S = 2.0
-Commands = Iterator[np.ndarray]
-"""Yields the commanded positions of one cycle after the other, rad, `[7]`."""
-
-
-class Chunk(NamedTuple):
-    """Positions `[ROWS, 7]` from a time on, and their time of arrival, ns."""
-
-    stamp_ns: int
-    arrives_ns: int
-    rows: np.ndarray
 
 
 class Judgement(NamedTuple):
@@ -66,8 +52,9 @@ def main() -> int:
         parser.error("franka-sim is not installed (requirements/peers.txt)")
     print("| commanded by | first reflex | commands that cause one | from the planned motion, rms |\n|---|---|---|---|")
     causes = []
-    for name, way in (("the executor", executor), ("ruckig to the next row", to_rows), ("rows as points", points)):
-        found = judged(way(chunks(seconds), round(seconds / CYCLE_S)))
+    stream = Stream(STEP, chunks(seconds), READY, seconds, limits(), LAG)
+    for name, way in WAYS.items():
+        found = judged(way(stream))
         first = f"after {found.first * CYCLE_S:.2f} s: {found.name}" if found.causes else "none"
         share = f"{found.causes / found.commands:.1%}"
         print(f"| {name} | {first} | {share} | {1e3 * found.apart:.1f} mrad |", flush=True)
@@ -81,16 +68,17 @@ def planned(time: np.ndarray | float) -> np.ndarray:
     return READY + AMPLITUDE * np.sin(RATE * time) * (1 - np.exp(-((time / FADE_S) ** 3)))
 
 
-def chunks(seconds: float) -> Iterator[Chunk]:
+def chunks(seconds: float) -> list[Chunk]:
     """The planner's chunks: the same for all ways of commanding."""
-    random = np.random.default_rng(0)
-    for stamp_ns in range(0, round(seconds * 1e9), PERIOD_NS):
-        rows = planned(stamp_ns * 1e-9 + STEP * np.arange(1, ROWS + 1))
+    random, found = np.random.default_rng(0), []
+    for observed in np.arange(0.0, seconds, PERIOD):
+        rows = planned(observed + STEP * np.arange(1, ROWS + 1))
         rows = rows + random.normal(0, OFFSET, 7) + random.normal(0, NOISE, rows.shape)
-        yield Chunk(BEGIN_NS + stamp_ns, BEGIN_NS + stamp_ns + round(1e9 * random.uniform(*LATE_S)), rows)
+        found.append(Chunk(observed, observed + random.uniform(*LATE_S), rows))
+    return found
 
 
-def judged(commands: Commands) -> Judgement:
+def judged(commands: np.ndarray) -> Judgement:
     """Return a robot's verdict on commands; a real robot stops after a reflex, this one goes on."""
     from franka_sim.control_modes import ControlMode
     from franka_sim.limits.checker import MotionLimitChecker
@@ -113,55 +101,11 @@ def limits() -> dict[str, list[float]]:
     return node["ros__parameters"]["limits"]
 
 
-def executor(sent: Iterator[Chunk], cycles: int) -> Commands:
-    """Yield commands sampled from the node's motions."""
-    kept = {f"limits__{name}": values for name, values in limits().items()}
-    names = [f"joint{number}" for number in range(1, 8)]
-    node = Executor(NodeParameters.of(names, device="cpu", start_from="previous", **kept))
-    behind, next_one = [READY] * round(LAG / CYCLE_S), next(sent)
-    for now_ns in range(BEGIN_NS, BEGIN_NS + cycles * CYCLE_NS, CYCLE_NS):
-        if now_ns % TICK_NS == 0:
-            node.joint_state(behind[0], (behind[1] - behind[0]) / CYCLE_S, now_ns)
-            node.tick(now_ns)
-        if next_one is not None and now_ns >= next_one.arrives_ns:
-            node.execute(Actions(next_one.stamp_ns, ControlSpace.POSITION.value, STEP, next_one.rows), now_ns)
-            next_one = next(sent, None)
-        command = node.sample(now_ns).position
-        behind = [*behind[1:], command]
-        yield command
-
-
-def to_rows(sent: Iterator[Chunk], cycles: int) -> Commands:
-    """Yield commands of ruckig, whose target is the next row with the velocity between rows, within the same limits."""
-    otg, given, made = Ruckig(7, CYCLE_S), InputParameter(7), OutputParameter(7)
-    given.max_velocity, given.max_acceleration, given.max_jerk = (
-        limits()[name] for name in ("velocity", "acceleration", "jerk")
-    )
-    given.current_position = given.target_position = READY.tolist()
-    chunk, next_one = None, next(sent)
-    for now_ns in range(BEGIN_NS, BEGIN_NS + cycles * CYCLE_NS, CYCLE_NS):
-        if next_one is not None and now_ns >= next_one.arrives_ns:
-            chunk, next_one = next_one, next(sent, None)
-        if chunk is not None:
-            row = min(int((now_ns - chunk.stamp_ns) * 1e-9 / STEP), ROWS - 1)
-            given.target_position = chunk.rows[row].tolist()
-            given.target_velocity = ((chunk.rows[row] - chunk.rows[max(row - 1, 0)]) / STEP).tolist()
-        otg.update(given, made)
-        made.pass_to_input(given)
-        yield np.array(made.new_position)
-
-
-def points(sent: Iterator[Chunk], cycles: int) -> Commands:
-    """Yield commands of the model of joint_trajectory_controller, whose trajectories have the rows as points."""
-    rest = State(READY, *np.zeros((2, 7)))
-    node, arm = RowsAsPoints(7, start_from="previous"), Controller(rest, BEGIN_NS, lag=LAG)
-    node.begin(rest, BEGIN_NS)
-    for chunk in sent:
-        arm.run(chunk.arrives_ns)
-        fields = Actions(chunk.stamp_ns, ControlSpace.POSITION.value, STEP, chunk.rows)
-        arm.receive(node.answer(fields, chunk.arrives_ns), chunk.arrives_ns)
-    arm.run(BEGIN_NS + cycles * CYCLE_NS)
-    yield from arm.commanded().states[0]
+WAYS: dict[str, Callable[[Stream], np.ndarray]] = {
+    "the executor": lambda stream: by_executor(stream)[0],
+    "ruckig to the next row": online,
+    "joint_trajectory_controller": partial(controller, hard_replacement=True),
+}
 
 
 if __name__ == "__main__":

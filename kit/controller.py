@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -228,7 +227,8 @@ class Controller:
 
     def _scaled(self, duration: int) -> int:
         """A duration [ns] times the scaling, cut to whole ns without rounding the product."""
-        return int(duration * Fraction(self.scaling))
+        numerator, denominator = float(self.scaling).as_integer_ratio()
+        return duration * numerator // denominator
 
     @property
     def reference(self) -> Point:

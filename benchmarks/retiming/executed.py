@@ -8,16 +8,13 @@ from itertools import product
 import numpy as np
 import torch
 
-from soak.streams.core import Message
-from soak.streams.plans import Way
-from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.rows import Points
+from kit.arm import Robot
+from soak.streams.core import NodeCore
+from soak.streams.plans import Bounds, Way
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.kernels.retime import Retimed, retime
 from traj_integrator_ros.requests.inputs import Actions
 
-from ..executed.motions import actions_of, bounds, rows_of
-from ..executed.playing import CYCLE_NS, CYCLE_S, Controller, Node
 from .paths import Limits, as_limits, random_limits, random_path, ratios, states_of
 
 MOST = 1.001
@@ -25,6 +22,10 @@ MOST = 1.001
 STEPS_S = (0.01, 0.02, 0.05, 0.1)
 _NOW_NS, _DOF = 1_000_000_000_000, 7
 _SETTLED = 3
+_CYCLE_NS, _CYCLE_S = 1_000_000, 1e-3
+_JOINTS = [f"joint{i}" for i in range(_DOF)]
+_BOUNDS = Bounds(*(np.full(_DOF, limit) for limit in (2.0, 5.0, 50.0)))
+"""Limits of the plans: rad/s, rad/s^2, rad/s^3."""
 
 
 def random_motion(rng: np.random.Generator) -> tuple[Retimed, Limits]:
@@ -60,13 +61,15 @@ def executed_points(
     """
     time_ns = np.rint(times * 1e9).astype(np.int64)
     three = [*states, *[None] * (3 - len(states))]
-    start = State(*(np.zeros_like(states[0][0]) if state is None else state[0] for state in three))
-    controller = Controller(start, _NOW_NS, blending=blending)
-    controller.receive(Message(0, Points(time_ns, *three)), _NOW_NS)
-    controller.run(_NOW_NS + (int(time_ns[-1]) // CYCLE_NS + settled) * CYCLE_NS)
-    of_position, of_velocity = (
-        [np.diff(states, n, axis=0) / CYCLE_S**n for n in range(4)] for states in controller.commanded().states[:2]
-    )
+    names = [f"joint{i}" for i in range(states[0].shape[1])]
+    robot = Robot(names, allow_nonzero_velocity_at_trajectory_end=True, hard_replacement=not blending)
+    start = [np.zeros_like(states[0][0]) if part is None else part[0] for part in three]
+    robot.set_state(*start)
+    if not robot.receive(names, time_ns, *three, now_ns=_NOW_NS):
+        raise RuntimeError(robot.refusal)
+    cycles = int(time_ns[-1]) // _CYCLE_NS + settled
+    commanded = np.concatenate([np.stack(start)[:, None], robot.run(_NOW_NS, _NOW_NS + cycles * _CYCLE_NS)], axis=1)
+    of_position, of_velocity = ([np.diff(part, n, axis=0) / _CYCLE_S**n for n in range(4)] for part in commanded[:2])
     return np.maximum(ratios(*of_velocity[:3], limits), ratios(*of_position[1:], limits))
 
 
@@ -76,7 +79,16 @@ def executed_points(
 def jerk_limited(seed: int, dt: float) -> np.ndarray:
     """Rows `[3, H + 1, 7]` of the fastest motion between two rests, and a few at rest, since a brake would be added."""
     begin, end = np.random.default_rng(seed).uniform(-1, 1, (2, _DOF))
-    return rows_of(Way(0.0, np.stack([begin, *np.zeros((2, _DOF))]), end, bounds(_DOF)), dt, 4)
+    way = Way(0.0, np.stack([begin, *np.zeros((2, _DOF))]), end, _BOUNDS)
+    return way.states(np.minimum(np.arange(int(np.ceil(way.duration / dt)) + 4) * dt, way.duration))
+
+
+def actions_of(states: np.ndarray, space: ControlSpace, dt: float) -> np.ndarray:
+    """Actions that lead from row to row: positions, or mean velocities, accelerations and jerks of the steps."""
+    if space is ControlSpace.POSITION:
+        return states[0, 1:]
+    order = {ControlSpace.VELOCITY: 0, ControlSpace.ACCELERATION: 1, ControlSpace.JERK: 2}[space]
+    return np.diff(states[order], axis=0) / dt
 
 
 def commanded(states: np.ndarray, space: ControlSpace, dt: float, **parameters: object) -> np.ndarray:
@@ -84,12 +96,11 @@ def commanded(states: np.ndarray, space: ControlSpace, dt: float, **parameters: 
 
     They are the node's, too.
     """
-    given = {f"limits__{name}": limit.tolist() for name, limit in bounds(_DOF)._asdict().items()}
-    node = Node(_DOF, **given, **parameters)
-    node.measure(State(*states[:, 0]), _NOW_NS)
-    fields = Actions(0, space.value, dt, actions_of(states, space, dt))
-    times, *points = node.answer(fields, _NOW_NS).points
-    limits: Limits = bounds(_DOF)._asdict()
+    limits: Limits = _BOUNDS._asdict()
+    given = {f"limits__{name}": limit.tolist() for name, limit in limits.items()}
+    node = NodeCore(_JOINTS, **given, **parameters)
+    node.joint_state(*states[:2, 0], _NOW_NS)
+    times, *points = node.answer(Actions(0, space.value, dt, actions_of(states, space, dt)), _NOW_NS).points
     limits["deceleration"] = limits["acceleration"]
     return executed_points(times * 1e-9, [part for part in points if part is not None], limits, settled=-2)
 

@@ -1,8 +1,8 @@
 """Draws docs/figures/action_chunks.png: what a controller at 1 kHz commands while action chunks replace each other.
 
-The policy of examples/action_chunks.py, joints that lag 40 ms and the model of the controller, cycle by cycle: with the
-node as it is, and with an early version that published the rows of the maps as points. Run
-`python docs/figures/action_chunks.py` in the project's environment.
+The policy of examples/action_chunks.py, joints that lag 40 ms and the model of the controller, cycle by cycle: the rows
+as its points, and through the node in three pairings. Run `python docs/figures/action_chunks.py` in the project's
+environment.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ sys.path[:0] = [str(ROOT / "examples"), str(ROOT)]
 
 from action_chunks import PACE, PERIOD, REACH, STEP, SWITCH, policy  # noqa: E402
 
-from benchmarks.executed.playing import Node, RowsAsPoints  # noqa: E402
+from benchmarks.players import points_ahead  # noqa: E402
 from kit.arm import Robot  # noqa: E402
-from traj_integrator_ros.execution.motion import State  # noqa: E402
+from soak.streams.core import NodeCore  # noqa: E402
 from traj_integrator_ros.kernels import ControlSpace  # noqa: E402
-from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure  # noqa: E402
+from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, PURPLE, figure  # noqa: E402
 from traj_integrator_ros.requests.inputs import Actions  # noqa: E402
 
 LAG, SECONDS, CYCLE = 0.04, 6.0, 0.001  # s
 INFERENCE, JITTER, TRANSPORT = 0.1, 0.03, (0.001, 0.004)  # s
 PAIRINGS = (
-    ("positions, start_from: measured", ORANGE, ControlSpace.POSITION, "measured"),
+    ("rows as the controller's points", ORANGE, ControlSpace.POSITION, None),
+    ("positions, start_from: measured", PURPLE, ControlSpace.POSITION, "measured"),
     ("positions, start_from: previous", BLUE, ControlSpace.POSITION, "previous"),
     ("increments, start_from: previous", GREEN, ControlSpace.VELOCITY, "previous"),
 )
@@ -36,36 +37,36 @@ NOW_S = 1000.0
 
 
 def main() -> None:
-    """Command each pairing before and after, and draw the accelerations."""
+    """Command the controller directly and in each pairing, and draw the accelerations."""
     time = CYCLE * np.arange(round(SECONDS / CYCLE))
-    with figure(Path(__file__).with_suffix(".png"), 15, 6.4) as drawn:
-        panels = drawn.subplots(2, len(PAIRINGS), sharex=True, sharey=True)
-        for column, (title, color, space, start_from) in enumerate(PAIRINGS):
-            nodes = (("rows as points", RowsAsPoints), ("points of one motion", Node))
-            for axes, (when, node) in zip(panels[:, column], nodes, strict=True):
-                parameters = {"start_from": start_from, "publish__lead_in": True, "limits__start_deviation": 0.0}
-                commanded, meant = command(node(1, **parameters), space)
-                acceleration = np.diff(commanded, 2) / CYCLE**2
-                axes.plot(time[1:-1], acceleration, color=color, linewidth=0.9, label="commanded")
-                axes.plot(time, meant, color=MOTION_GREY, linewidth=2.5, label="meant by the policy")
-                peak = np.abs(acceleration).max()
-                axes.set_title(f"{title}\n{when}: {peak:,.{0 if peak > 20 else 1}f} rad/s²", loc="left")
-                axes.set_yscale("symlog", linthresh=1)
-                axes.set_yticks([-1e4, -1e2, -1, 1, 1e2, 1e4])
-                axes.set_xlim(0, SECONDS)
-                print(f"{title}; {when}: {peak:.2f} rad/s^2, meant {np.abs(meant).max():.2f}")
-        panels[0, 2].legend(loc="upper right")
-        for axes in panels[:, 0]:
-            axes.set_ylabel("acceleration [rad/s²]")
-        for axes in panels[1]:
+    with figure(Path(__file__).with_suffix(".png"), 15, 4.2) as drawn:
+        panels = drawn.subplots(1, len(PAIRINGS), sharex=True, sharey=True)
+        for axes, (title, color, space, start_from) in zip(panels, PAIRINGS, strict=True):
+            commanded, meant = command(space, start_from)
+            acceleration = np.diff(commanded, 2) / CYCLE**2
+            axes.plot(time[1:-1], acceleration, color=color, linewidth=0.9, label="commanded")
+            axes.plot(time, meant, color=MOTION_GREY, linewidth=2.5, label="meant by the policy")
+            peak = np.abs(acceleration).max()
+            axes.set_title(f"{title}\n{peak:,.{0 if peak > 20 else 1}f} rad/s²", loc="left")
+            axes.set_yscale("symlog", linthresh=1)
+            axes.set_yticks([-1e4, -1e2, -1, 1, 1e2, 1e4])
+            axes.set_xlim(0, SECONDS)
             axes.set_xlabel("time [s]")
+            print(f"{title}: {peak:.2f} rad/s^2, meant {np.abs(meant).max():.2f}")
+        panels[-1].legend(loc="upper right")
+        panels[0].set_ylabel("acceleration [rad/s²]")
 
 
-def command(node: Node | RowsAsPoints, space: ControlSpace) -> tuple[np.ndarray, np.ndarray]:
-    """Positions that the controller commands, and the intended acceleration of the chunk that it follows."""
+def command(space: ControlSpace, start_from: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Positions that the controller commands, and the intended acceleration of the chunk that it follows.
+
+    Without `start_from` the chunks go to the controller.
+    """
     random = np.random.default_rng(0)
+    parameters = {"limits__assumed_velocity": 10.0, "limits__start_deviation": 0.0}
+    node = NodeCore(["joint"], start_from=start_from or "previous", **parameters)
     robot = Robot(["joint"], rate=1 / CYCLE, lag=LAG, hard_replacement=True)
-    coming: list[tuple[float, Callable[[], None]]] = []
+    coming: list[tuple[float, tuple]] = []
     commanded, meant, acceleration_of = [], [], lambda now: 0.0
     observed, next_observation = 0, 0.1
     for cycle in range(round(SECONDS / CYCLE)):
@@ -78,17 +79,20 @@ def command(node: Node | RowsAsPoints, space: ControlSpace) -> tuple[np.ndarray,
         for due, what in [event for event in coming if event[0] <= now]:
             coming.remove((due, what))
             if what[0] == "arrive":
-                stamp_ns, points, _ = what[1]
-                robot.receive(robot.joints, *points, now_ns=ns(now), stamp_ns=stamp_ns)
+                robot.receive(robot.joints, *what[2], now_ns=ns(now), stamp_ns=what[1])
                 continue
             _, seen, seen_position, seen_velocity, goal = what
             chunk = policy(seen_position, seen_velocity, goal)
             acceleration_of = meant_acceleration(seen, seen_position, seen_velocity, goal)
             if space is ControlSpace.VELOCITY:
                 chunk = np.diff(chunk, axis=0, prepend=seen_position[None]) / STEP
-            node.measure(State(position, velocity, np.zeros(1)), ns(now))
-            made = node.answer(Actions(ns(seen), space.value, STEP, chunk), ns(now))
-            coming.append((now + random.uniform(*TRANSPORT), ("arrive", made)))
+            arrives = now + random.uniform(*TRANSPORT)
+            if start_from is None:
+                sent = 0, points_ahead(seen - arrives + STEP * np.arange(1, len(chunk) + 1), chunk)
+            else:
+                node.joint_state(position, velocity, ns(now))
+                sent = node.answer(Actions(ns(seen), space.value, STEP, chunk), ns(now))[:2]
+            coming.append((arrives, ("arrive", *sent)))
         commanded.append(robot.update(ns(now))[0, 0])
         meant.append(acceleration_of(now))
     return np.array(commanded), np.array(meant)

@@ -1,6 +1,6 @@
 """Draws docs/figures/bandwidth.png: what publish.bandwidth does with a policy whose chunks are noisy and disagree.
 
-The chunks of the kind `act` (soak/streams/optimum.py), commanded by the executor at 1 kHz. Run
+The chunks of the kind `act` (benchmarks/chunks.py), commanded by the executor at 1 kHz. Run
 `python docs/figures/bandwidth.py` in the project's environment.
 """
 
@@ -14,7 +14,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from soak.streams.optimum import CYCLE_S, JUDGED_S, KINDS, Meant, by_executor, chunks_of  # noqa: E402
+from benchmarks.chunks import CYCLE_S, JUDGED_S, KINDS, Meant, stream_of  # noqa: E402
+from benchmarks.optimum import by_executor  # noqa: E402
 from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure  # noqa: E402
 
 BANDWIDTHS_HZ = ((1.0, BLUE), (2.5, GREEN), (5.0, ORANGE))
@@ -23,14 +24,14 @@ SEED, JOINT = 0, 0
 
 def main() -> None:
     """Command the same chunks with each bandwidth, and draw distance and acceleration of a joint."""
-    kind, motion = KINDS["act"], Meant(SEED)
-    chunks = list(chunks_of(kind, motion, SEED))
+    motion = Meant(SEED)
+    stream = stream_of(KINDS["act"], motion, SEED)
     begin, end = (round(time / CYCLE_S) for time in JUDGED_S)
     times = CYCLE_S * np.arange(begin, end)
     with figure(Path(__file__).with_suffix(".png"), 15, 6.4) as drawn:
         panels = drawn.subplots(2, len(BANDWIDTHS_HZ), sharex=True, sharey="row")
         for column, (bandwidth, color) in enumerate(BANDWIDTHS_HZ):
-            commanded, _ = by_executor(kind, chunks, motion, publish__bandwidth=bandwidth)
+            commanded, _ = by_executor(stream, publish__bandwidth=bandwidth)
             away = commanded[begin:end] - motion.at(times)
             bends = np.diff(commanded[begin - 1 : end + 1], 2, axis=0) / CYCLE_S**2
             meant = motion.at(times, 2)

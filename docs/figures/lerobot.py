@@ -19,9 +19,9 @@ sys.path[:0] = [str(ROOT / "examples" / "lerobot" / "lerobot_robot_ros2_control"
 
 from pace import Pace  # noqa: E402
 
-from benchmarks.executed.playing import CYCLE_S, Node  # noqa: E402
+from benchmarks.chunks import CYCLE_S  # noqa: E402
 from kit.arm import Robot  # noqa: E402
-from traj_integrator_ros.execution.motion import State  # noqa: E402
+from soak.streams.core import NodeCore  # noqa: E402
 from traj_integrator_ros.governor.executable import ExecutableTrajectory  # noqa: E402
 from traj_integrator_ros.kernels import ControlSpace  # noqa: E402
 from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure  # noqa: E402
@@ -112,7 +112,7 @@ class ThroughNode:
 
     def __init__(self, pace: Pace | None) -> None:
         self.pace = pace
-        self.node = Node(1, start_from="previous", **LIMITS)
+        self.node = NodeCore(["joint0"], start_from="previous", **LIMITS)
         self.random = np.random.default_rng(0)
         self.coming: list[tuple[float, ExecutableTrajectory]] = []
 
@@ -120,7 +120,7 @@ class ThroughNode:
         """Hand over what has arrived, and what the node has made of it."""
         position, velocity = robot.measured()
         if ns(now) % SUPERVISION_NS == 0:
-            self.node.measure(State(position, velocity, np.zeros(1)), ns(now))
+            self.node.joint_state(position, velocity, ns(now))
             self._publish(now, self.node.tick(ns(now)))
         for _, seen, rows in arrived:
             chunk, stamp_ns = rows[:, None], ns(seen)

@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.executed.playing import RowsAsPoints
+from benchmarks.players import points_ahead
 from kit.node_process import NodeProcess
 from traj_integrator_ros.client import IntegratorClient
 from traj_integrator_ros.demo.optimizer import Problem, minimized
-from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.motions.figures import BLUE, MOTION_GREY, ORANGE, figure
@@ -57,11 +56,7 @@ class Story(NamedTuple):
 
 
 class Straight(Loop):
-    """The loop without the node: chunks are points of trajectories, and a stop holds where the arm is measured."""
-
-    def __init__(self, robot: PhysicalRobot, **parameters: object) -> None:
-        super().__init__(robot, **parameters)
-        self._sender = RowsAsPoints(robot.dof, start_from="previous")
+    """The loop without the node: rows are points of trajectories, and a stop holds where the arm is measured."""
 
     def stop(self, hold: bool = False) -> ExecutableTrajectory | None:
         """Hold the present position."""
@@ -70,14 +65,15 @@ class Straight(Loop):
         return None
 
     def _take_state(self, at_ns: int, stamp_ns: int, position: np.ndarray, velocity: np.ndarray) -> None:
-        self._sender.measure(State(position, velocity, 0 * position), at_ns)
+        pass
 
     def _tick(self, at_ns: int) -> None:
         pass
 
     def _asked(self, at_ns: int, execute: object, plan: Actions | Positions) -> None:
         if isinstance(plan, Actions):
-            self._received(at_ns, 0, self._sender.answer(plan, at_ns).points)
+            ahead = 1e-9 * ((plan.stamp_ns or at_ns) - at_ns) + plan.dt * np.arange(1, len(plan.data) + 1)
+            self._received(at_ns, 0, points_ahead(ahead, plan.data))
             return
         times_ns = np.rint(1e9 * np.asarray(plan.times)).astype(np.int64)
         self._received(at_ns, 0, (times_ns, plan.positions, plan.velocities, plan.accelerations))

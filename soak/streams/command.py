@@ -17,10 +17,12 @@ from typing import NamedTuple
 
 import torch
 
+from benchmarks.chunks import KINDS
+from benchmarks.optimum import Distance, distance, table
+
 from ..settings import add_setting
 from .figures import Figures, compared, figures_of, load, store
 from .invariants import Failure, failures
-from .optimum import KINDS, Distance, distance, table
 from .scenes import random_scene
 from .simulation import Refusal, Run, simulate
 

@@ -42,11 +42,18 @@ _STYLE = {
 
 
 @contextmanager
-def figure(path: Path, width: float, height: float, *, margins: dict[str, float] | None = None) -> Iterator[Figure]:
+def figure(
+    path: Path,
+    width: float,
+    height: float,
+    *,
+    margins: dict[str, float] | None = None,
+    metadata: dict[str, str] | None = None,
+) -> Iterator[Figure]:
     """Yield a figure of this size, inches, which is written to `path` at the end of the block. It needs no display.
 
     `margins`, as shares of the figure, replace a layout by the sizes of texts, which takes most of the time with many
-    panels.
+    panels. `metadata` are texts for a PNG file by their keywords.
     """
     matplotlib = _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -60,7 +67,7 @@ def figure(path: Path, width: float, height: float, *, margins: dict[str, float]
             drawn.subplots_adjust(**margins)
         else:
             _fit_texts(drawn)
-        drawn.savefig(path)
+        drawn.savefig(path, metadata=metadata)
 
 
 def _matplotlib() -> ModuleType:

@@ -1,0 +1,81 @@
+"""The page of the comparison, its picture and the README are of today's commands, and the peers do as they say."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ruckig", reason="the ruckig library is not installed")
+pytest.importorskip("PIL", reason="pillow, which comes with matplotlib, is not installed")
+
+from PIL import Image
+
+from benchmarks import peers, players
+from benchmarks.chunks import CYCLE_S, DOF, KINDS, LIMITS, SECONDS, Chunk, Figures, Meant, Stream, stream_of
+
+ROOT = Path(__file__).resolve().parents[2]
+NEAR = 0.1
+"""How far, relative, what is shown may be from what is commanded today."""
+CYCLES = round(SECONDS / CYCLE_S)
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Figures]:
+    """Today's figures of the kind that the picture shows."""
+    return {name: figures for name, (figures, _) in peers.ways(KINDS[peers.DRAWN], peers.SEEDS).items()}
+
+
+def test_the_picture_is_of_todays_commands(found: dict[str, Figures]) -> None:
+    drawn = json.loads(Image.open(peers.PICTURE).text["figures"])
+    assert list(drawn) == list(peers.SHOWN)
+    for name, figures in drawn.items():
+        assert figures == pytest.approx(found[name], rel=NEAR, abs=1e-3)
+
+
+def test_the_page_is_of_todays_commands(found: dict[str, Figures]) -> None:
+    table = peers.PAGE.read_text().partition(f"### {peers.DRAWN}\n")[2].partition("###")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    assert [name for name, *_ in rows] == list(found)
+    for name, *cells in rows:
+        distance, behind, *ratios = (float(cell.replace(",", "")) for cell in cells)
+        shown = Figures(1e-3 * distance, 1e-3 * behind, *ratios)
+        assert shown == pytest.approx(found[name], rel=NEAR, abs=1e-3), name
+
+
+def test_the_readme_is_of_todays_commands(found: dict[str, Figures]) -> None:
+    [told] = re.findall(r"!\[(.*)\]\(docs/figures/peers.png\)", (ROOT / "README.md").read_text())
+    shown = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", told)]
+    assert shown == pytest.approx([found[name].acceleration for name in peers.SHOWN], rel=NEAR)
+
+
+def stream_to(place: np.ndarray, start: np.ndarray) -> Stream:
+    """Chunks that all mean the same place, 50 ms late."""
+    rows = np.tile(place, (50, 1))
+    return Stream(0.02, [Chunk(seen, seen + 0.05, rows) for seen in np.arange(0.0, SECONDS, 0.2)], start)
+
+
+@pytest.mark.parametrize("name", players.PEERS)
+def test_a_peer_stays_where_all_chunks_are_and_goes_where_they_lead(name: str) -> None:
+    start, away = np.linspace(-1, 1, DOF), np.linspace(0.3, -0.2, DOF)
+    commands = players.PEERS[name](stream_to(start, start))
+    np.testing.assert_allclose(commands, np.tile(start, (CYCLES, 1)), atol=1e-9)
+    commands = players.PEERS[name](stream_to(start + away, start))
+    np.testing.assert_allclose(commands[:50], np.tile(start, (50, 1)), atol=1e-9)
+    np.testing.assert_allclose(commands[3000:], np.tile(start + away, (CYCLES - 3000, 1)), atol=1e-6)
+
+
+def test_ensembling_is_the_mean_of_chunks_of_which_the_oldest_counts_most() -> None:
+    first, second = (Chunk(seen, seen, np.full((100, DOF), value)) for seen, value in ((0.0, 0.0), (0.2, 1.0)))
+    commands = players.ensembled(Stream(0.02, [first, second], np.zeros(DOF)))
+    share = np.exp(-players.DECAY)
+    np.testing.assert_allclose(commands[300:1900], share / (1 + share))
+
+
+def test_the_acceleration_limit_of_servo_is_kept_between_its_commands() -> None:
+    commands = players.acceleration_limited(stream_of(KINDS["noisy"], Meant(0), 0))
+    bends = np.diff(commands[:: round(players.SERVO_S / CYCLE_S)], 2, axis=0) / players.SERVO_S**2
+    assert (np.abs(bends).max(axis=0) <= np.array(LIMITS["acceleration"]) * (1 + 1e-9)).all()
