@@ -263,7 +263,7 @@ def _told(expected: ExecutableTrajectory | None, stop: ExecutableTrajectory | No
     if expected is None:
         done = "nothing was in motion"
     elif stop is None:
-        done = "will brake as soon as the controller is at the first point of the motion"
+        done = "will brake as soon as it is known where the controller is in its motion"
     else:
         done = "braking"
     held = "sequences are rejected until a call with hold: false" if hold else "sequences are rejected until it rests"
