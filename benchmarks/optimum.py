@@ -97,17 +97,17 @@ def streams_of(kind: Kind, seeds: range) -> tuple[list[Stream], list[Meant]]:
     return [stream_of(kind, motion, seed) for motion, seed in zip(motions, seeds, strict=True)], motions
 
 
-Optimum = tuple[Figures, list[np.ndarray]]
-"""Figures of an optimum, and its commands by seed."""
+Way = tuple[Figures, list[np.ndarray]]
+"""Figures of a way to command, and its commands by seed."""
 
 
-def front(streams: list[Stream], motions: list[Meant]) -> list[Optimum]:
+def front(streams: list[Stream], motions: list[Meant]) -> list[Way]:
     """Return the optima of all weights of jerk."""
     optima = [[by_optimum(stream, weight) for stream in streams] for weight in JERK_WEIGHTS]
     return [(figures(commands, motions), commands) for commands in optima]
 
 
-def gentlest(optima: list[Optimum], ours: Figures) -> Optimum:
+def gentlest(optima: list[Way], ours: Figures) -> Way:
     """Return the optimum of least acceleration among those with at most our distance, or about the least one."""
     most = NEAR * max(ours.distance, min(each.distance for each, _ in optima))
     return min((one for one in optima if one[0].distance <= most), key=lambda one: one[0].acceleration)

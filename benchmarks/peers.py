@@ -16,8 +16,8 @@ import numpy as np
 
 from traj_integrator_ros.motions.figures import BLUE, MOTION_GREY, ORANGE, figure
 
-from .chunks import CYCLE_S, JUDGED_S, KINDS, Figures, Kind, Meant, figures
-from .optimum import by_executor, front, gentlest, options_of, streams_of
+from .chunks import CYCLE_S, JUDGED_S, KINDS, Kind, Meant, figures
+from .optimum import Way, by_executor, front, gentlest, options_of, streams_of
 from .players import CONTROLLER, ENSEMBLING, PEERS, UPSAMPLING
 
 NODE, OPTIMUM = "**the node**", "unconstrained optimum"
@@ -37,10 +37,6 @@ SHOWN = {
     NODE: "the node",
 }
 """Ways in the picture, and their titles."""
-
-
-Way = tuple[Figures, list[np.ndarray]]
-"""Figures of a way to command, and the commands by seed."""
 
 
 def main() -> int:

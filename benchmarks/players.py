@@ -16,6 +16,7 @@ from ruckig import InputParameter, OutputParameter, Ruckig, Synchronization
 from scipy.interpolate import CubicHermiteSpline, CubicSpline, make_interp_spline
 
 from kit.arm import Robot
+from kit.controller import SECOND
 
 from .chunks import CYCLE_S, DOF, Chunk, Stream
 
@@ -29,7 +30,6 @@ SHARE = 0.3
 """Weight of the new action in an exponential filter; no documentation gives one."""
 DECAY = 0.01
 """Exponent m of ACT's weights exp(-m i)."""
-SECOND = 1_000_000_000
 
 
 def controller(stream: Stream, *, velocities: bool = False, **options: object) -> np.ndarray:

@@ -12,7 +12,6 @@ import importlib.util
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import yaml
@@ -33,16 +32,6 @@ AMPLITUDE, RATE = np.array([0.5, 0.3, 0.4, 0.3, 0.5, 0.4, 0.6]), np.array([0.9, 
 FADE_S = 2.0
 
 
-class Judgement(NamedTuple):
-    """Number of commands and of reflexes, the first reflex and its name; the rms distance, rad."""
-
-    commands: int
-    causes: int
-    first: int
-    name: str
-    apart: float
-
-
 def main() -> int:
     """Print the robot's verdict on each way of commanding the chunks; return 0 if the executor causes no reflex."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reflexes", description=__doc__.splitlines()[0])
@@ -51,15 +40,15 @@ def main() -> int:
     if importlib.util.find_spec("franka_sim") is None:
         parser.error("franka-sim is not installed (requirements/peers.txt)")
     print("| commanded by | first reflex | commands that cause one | from the planned motion, rms |\n|---|---|---|---|")
-    causes = []
+    stopped = {}
     stream = Stream(STEP, chunks(seconds), READY, seconds, limits(), LAG)
     for name, way in WAYS.items():
-        found = judged(way(stream))
-        first = f"after {found.first * CYCLE_S:.2f} s: {found.name}" if found.causes else "none"
-        share = f"{found.causes / found.commands:.1%}"
-        print(f"| {name} | {first} | {share} | {1e3 * found.apart:.1f} mrad |", flush=True)
-        causes.append(found.causes)
-    return int(causes[0] > 0)
+        commands = way(stream)
+        apart = np.sqrt(np.mean((commands - planned(CYCLE_S * np.arange(len(commands)))) ** 2))
+        stopped[name] = causes = reflexes(commands)
+        first = "after {:.2f} s: {}".format(*causes[0]) if causes else "none"
+        print(f"| {name} | {first} | {len(causes) / len(commands):.1%} | {1e3 * apart:.1f} mrad |", flush=True)
+    return int(bool(stopped[EXECUTOR]))
 
 
 def planned(time: np.ndarray | float) -> np.ndarray:
@@ -78,20 +67,19 @@ def chunks(seconds: float) -> list[Chunk]:
     return found
 
 
-def judged(commands: np.ndarray) -> Judgement:
-    """Return a robot's verdict on commands; a real robot stops after a reflex, this one goes on."""
+def reflexes(commands: np.ndarray) -> list[tuple[float, str]]:
+    """Return times, s, and names of a robot's reflexes to commands; a real robot stops after one, this one goes on."""
     from franka_sim.control_modes import ControlMode
     from franka_sim.limits.checker import MotionLimitChecker
 
-    checker, found, squares = MotionLimitChecker(), [], 0.0
+    checker, found = MotionLimitChecker(), []
     checker.start_motion(ControlMode.POSITION, {"q_d": READY.tolist()})
     for cycle, command in enumerate(commands):
         asked = {"q_c": command.tolist(), "message_id": cycle + 1}
         if (violation := checker.check(asked)) is not None:
-            found.append((cycle, violation.error_name))
+            found.append((cycle * CYCLE_S, violation.error_name))
         checker.record(asked)
-        squares += float(np.square(command - planned(cycle * CYCLE_S)).mean())
-    return Judgement(cycle + 1, len(found), *(found or [(-1, "")])[0], float(np.sqrt(squares / (cycle + 1))))
+    return found
 
 
 def limits() -> dict[str, list[float]]:
@@ -101,8 +89,9 @@ def limits() -> dict[str, list[float]]:
     return node["ros__parameters"]["limits"]
 
 
+EXECUTOR = "the executor"
 WAYS: dict[str, Callable[[Stream], np.ndarray]] = {
-    "the executor": lambda stream: by_executor(stream)[0],
+    EXECUTOR: lambda stream: by_executor(stream)[0],
     "ruckig to the next row": online,
     "joint_trajectory_controller": partial(controller, hard_replacement=True),
 }

@@ -15,6 +15,7 @@ from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.kernels.retime import Retimed, retime
 from traj_integrator_ros.requests.inputs import Actions
 
+from ..chunks import CYCLE_S
 from .paths import Limits, as_limits, random_limits, random_path, ratios, states_of
 
 MOST = 1.001
@@ -22,8 +23,7 @@ MOST = 1.001
 STEPS_S = (0.01, 0.02, 0.05, 0.1)
 _NOW_NS, _DOF = 1_000_000_000_000, 7
 _SETTLED = 3
-_CYCLE_NS, _CYCLE_S = 1_000_000, 1e-3
-_JOINTS = [f"joint{i}" for i in range(_DOF)]
+_CYCLE_NS = 1_000_000
 _BOUNDS = Bounds(*(np.full(_DOF, limit) for limit in (2.0, 5.0, 50.0)))
 """Limits of the plans: rad/s, rad/s^2, rad/s^3."""
 
@@ -69,7 +69,7 @@ def executed_points(
         raise RuntimeError(robot.refusal)
     cycles = int(time_ns[-1]) // _CYCLE_NS + settled
     commanded = np.concatenate([np.stack(start)[:, None], robot.run(_NOW_NS, _NOW_NS + cycles * _CYCLE_NS)], axis=1)
-    of_position, of_velocity = ([np.diff(part, n, axis=0) / _CYCLE_S**n for n in range(4)] for part in commanded[:2])
+    of_position, of_velocity = ([np.diff(part, n, axis=0) / CYCLE_S**n for n in range(4)] for part in commanded[:2])
     return np.maximum(ratios(*of_velocity[:3], limits), ratios(*of_position[1:], limits))
 
 
@@ -98,7 +98,7 @@ def commanded(states: np.ndarray, space: ControlSpace, dt: float, **parameters: 
     """
     limits: Limits = _BOUNDS._asdict()
     given = {f"limits__{name}": limit.tolist() for name, limit in limits.items()}
-    node = NodeCore(_JOINTS, **given, **parameters)
+    node = NodeCore([f"joint{i}" for i in range(_DOF)], **given, **parameters)
     node.joint_state(*states[:2, 0], _NOW_NS)
     times, *points = node.answer(Actions(0, space.value, dt, actions_of(states, space, dt)), _NOW_NS).points
     limits["deceleration"] = limits["acceleration"]

@@ -39,11 +39,11 @@ def test_the_picture_is_of_todays_commands(found: dict[str, Figures]) -> None:
 def test_the_page_is_of_todays_commands(found: dict[str, Figures]) -> None:
     table = peers.PAGE.read_text().partition(f"### {peers.DRAWN}\n")[2].partition("###")[0]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
-    assert [name for name, *_ in rows] == list(found)
-    for name, *cells in rows:
+    for (name, *cells), (way, figures) in zip(rows, found.items(), strict=True):
+        assert name.split()[0] == way.split()[0], "the version of ruckig may differ"
         distance, behind, *ratios = (float(cell.replace(",", "")) for cell in cells)
         shown = Figures(1e-3 * distance, 1e-3 * behind, *ratios)
-        assert shown == pytest.approx(found[name], rel=NEAR, abs=1e-3), name
+        assert shown == pytest.approx(figures, rel=NEAR, abs=1e-3), name
 
 
 def test_the_readme_is_of_todays_commands(found: dict[str, Figures]) -> None:
