@@ -18,7 +18,7 @@ CASES = (
 """Clocks, stops and holds, a restart, joint states that end or are old, a speed slider."""
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(600)
 def test_what_goes_wrong_on_a_real_robot_does_not_here() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "RIG_READY"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": ROOT, "env": environment}
@@ -29,7 +29,7 @@ def test_what_goes_wrong_on_a_real_robot_does_not_here() -> None:
         pytest.skip("there is no control_msgs")
     rigs = [subprocess.Popen([*rig, *cases], **pipes) for cases in CASES]
     try:
-        said = [one.communicate(timeout=800)[0] for one in rigs]
+        said = [one.communicate(timeout=560)[0] for one in rigs]
     finally:
         for one in rigs:
             one.kill()

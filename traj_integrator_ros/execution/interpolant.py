@@ -29,26 +29,12 @@ class Fit(NamedTuple):
     """Estimated standard deviation of the noise, float64 `[D]`; 0 where the motion passes the rows exactly."""
 
 
-def interpolant(
-    steps: np.ndarray,
-    rows: np.ndarray,
-    rests: bool = False,
-    *,
-    start: np.ndarray | None = None,
-    weights: np.ndarray | None = None,
-    most_moved: float | np.ndarray = MOST_MOVED,
-) -> Motion:
-    """Return the interpolant of rows; see `fit`."""
-    return fit(steps, rows, rests, start=start, weights=weights, most_moved=most_moved).motion
-
-
 def fit(
     steps: np.ndarray,
     rows: np.ndarray,
     rests: bool = False,
     *,
     start: np.ndarray | None = None,
-    weights: np.ndarray | None = None,
     most_moved: float | np.ndarray = MOST_MOVED,
 ) -> Fit:
     """Return the C2 cubic spline that minimizes squared distances from rows and squared jerk, and the rows' noise.
@@ -64,7 +50,6 @@ def fit(
         rests: whether the motion ends at rest, with an acceleration of 0, exactly at the last position. The last two
             steps then have two segments each.
         start: position before the first velocity, `[D]`.
-        weights: of the rows, `[N]`, in proportion to the reciprocals of their variances; None: all the same.
         most_moved: distance by which the spline may pass a row, whatever the noise is: a number, or `[D]`.
 
     Raises:
@@ -74,13 +59,12 @@ def fit(
     rows = np.ascontiguousarray(rows, np.float64)
     steps = np.asarray(steps, np.float64)
     dof = rows.shape[1]
-    variances = np.ones(len(rows)) if weights is None else 1 / np.asarray(weights, np.float64)
-    repeated, repeats = 0, np.zeros(dof)
+    variances, repeated, repeats = np.ones(len(rows)), 0, np.zeros(dof)
     times = knots_of(steps)
     if start is not None:
         rows = np.concatenate([start[None], start + np.cumsum(rows * steps[:, None], axis=0)])
     elif (steps < (gap := max(SHORTEST_GAP, _CLOSE * times[-1] / max(len(steps), 1)))).any():
-        times, rows, variances, repeated, repeats = _merged(times, rows, variances, gap, rests)
+        times, rows, variances, repeated, repeats = _merged(times, rows, gap, rests)
     if len(times) < 2:
         raise ValueError(f"steps: expected rows of at least two times, got {len(times)}")
     pieces = len(times) - 1 + min(len(times) - 1, 2) * bool(rests)
@@ -93,22 +77,20 @@ def fit(
 
 
 def _merged(
-    times: np.ndarray, rows: np.ndarray, variances: np.ndarray, gap: float, rests: bool
+    times: np.ndarray, rows: np.ndarray, gap: float, rests: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, np.ndarray]:
-    """Replace rows of one time by their weighted mean; also returns how many went, and the squares of differences.
+    """Replace rows of one time by their mean; also returns variances, how many rows went, and squares of differences.
 
     The first and the last time are kept, and so is the last row of a motion that rests.
     """
     first = np.flatnonzero(np.concatenate([[True], np.diff(times) >= gap]))
     sizes = np.diff(np.append(first, len(times)))
-    weights = 1 / variances
-    total = np.add.reduceat(weights, first)
-    means = np.add.reduceat(rows * weights[:, None], first) / total[:, None]
-    at = np.add.reduceat(times * weights, first) / total
+    means = np.add.reduceat(rows, first) / sizes[:, None]
+    at = np.add.reduceat(times, first) / sizes
     alone = sizes == 1
     means[alone], at[alone] = rows[first[alone]], times[first[alone]]
     at[0], at[-1] = times[0], times[-1]
-    repeats = (weights[:, None] * (rows - np.repeat(means, sizes, axis=0)) ** 2).sum(axis=0)
+    repeats = ((rows - np.repeat(means, sizes, axis=0)) ** 2).sum(axis=0)
     if rests:
         means[-1] = rows[-1]
-    return at, means, 1 / total, len(times) - len(first), repeats
+    return at, means, 1 / sizes, len(times) - len(first), repeats

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.interpolant import interpolant
+from ..execution.interpolant import fit
 from ..execution.motion import Motion, State, resting
 from ..execution.reaching import fastest_to
 from ..execution.rows import rests_at_end
@@ -135,10 +135,10 @@ def _chunk(plan: Plan, origin_ns: int, begin: State, reading: Reading) -> Planne
     steps, rows = plan.steps, states[0]
     rests = rests_at_end(rows, float(steps[-1]), reading.rest_tolerance)
     if plan.is_velocities:
-        return PlannedMotion(origin_ns, interpolant(steps, plan.actions, rests, start=rows[0]))
+        return PlannedMotion(origin_ns, fit(steps, plan.actions, rests, start=rows[0]).motion)
     if plan.is_positions and plan.start is None:  # It begins with its own first row.
         origin_ns, steps, rows = origin_ns + whole_ns(float(steps[0])), steps[1:], rows[1:]
-    return PlannedMotion(origin_ns, interpolant(steps, rows, rests))
+    return PlannedMotion(origin_ns, fit(steps, rows, rests).motion)
 
 
 def stops_of(plan: Plan) -> np.ndarray:
