@@ -2,8 +2,8 @@
 
 Start a robot (examples/simulated_robot.py), the node with the parameter start_from = previous, then `python
 examples/action_chunks.py`. Each chunk has the stamp of its observation: the node drops the actions whose time passed
-during inference, and continues from the robot's motion at that time. With --keep-prefix the policy is told what the
-robot will do until its chunk can take effect (~/committed), and begins its chunk with that: real-time chunking.
+during inference, and continues from the robot's motion at that time. With --keep-prefix, the policy asks the node what
+the robot will do until the chunk can take effect (~/committed), and begins its chunk with that: real-time chunking.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python examples/on_device.py --device cuda --batch 10000
 
-Knows no ROS; `mppi.py` sends the plans of the sampler to the node.
+It does not use ROS; `mppi.py` sends the plans of the sampler to the node.
 """
 
 import argparse
@@ -22,7 +22,7 @@ RATE = 0.02  # of the descent, rad/s
 
 
 class Crossing:
-    """Memory for what crosses between host and device: start and goal in, cost and plan out, each in one copy."""
+    """Memory for transfers between host and device, each in one copy: start and goal in, cost and plan out."""
 
     def __init__(self, dof: int, device: torch.device) -> None:
         is_pinned = device.type == "cuda"
@@ -46,7 +46,7 @@ class Sampler:
 
     Args:
         dof: joints.
-        rollouts: sampled in each improvement.
+        rollouts: number of samples in each improvement.
         device: where everything is computed.
 
     """
@@ -68,7 +68,7 @@ class Sampler:
 
         Args:
             start: position and velocity `[2, dof]`, rad, rad/s.
-            goal: `[dof]`, rad, to rest at.
+            goal: position at which the plan ends at rest, `[dof]`, rad.
 
         Returns:
             The cost of the plan before the improvement.
@@ -91,11 +91,11 @@ class Sampler:
 
 
 class Descent:
-    """Plans from random beginnings, each improved by gradient descent; the best one counts.
+    """Improves random plans by gradient descent, and returns the best one.
 
     Args:
         dof: joints.
-        batch: of plans.
+        batch: number of plans.
         device: where everything is computed.
 
     """

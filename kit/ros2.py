@@ -92,8 +92,8 @@ def _filled(message: object, text: str) -> object:
     try:
         return _fill(message, _values(text) or {})
     except (KeyError, AttributeError, TypeError, ValueError, AssertionError) as error:
-        told = f"no field {error}" if isinstance(error, KeyError) else error
-        raise ToolFailure(f"expected values of {type(message).__name__}, got {text[:60]!r}: {told}") from None
+        problem = f"no field {error}" if isinstance(error, KeyError) else error
+        raise ToolFailure(f"expected values of {type(message).__name__}, got {text[:60]!r}: {problem}") from None
 
 
 def _fill(message: object, values: dict[str, object]) -> object:

@@ -28,7 +28,7 @@ BEGIN, END = "<!-- matrix: written by make matrix -->\n", "<!-- end of matrix --
 PINS, CONSTRAINTS = Path("requirements/python.txt"), Path("requirements/transitive.txt")
 COMPILED = ("kernels/*/*.abi3.so", "traj_integrator_ros/execution/*.abi3.so", "build/native/built")
 TORCHES = ("pinned", "oldest", "newest")
-"""Torches in the order of their importance; likewise the Pythons below."""
+"""Torches in the order of their importance."""
 PYTHONS = ("3.12", "3.10", "3.11", "3.13", "3.14")
 TESTS = (
     "test/maps/test_exact_motions.py",
@@ -50,7 +50,7 @@ TESTS = (
 """Tests that depend on release, Python or torch: operators, their gradients, tracing and export, C++ kernels,
 the wheel where there is no compiler, messages, a node's whole life."""
 WITHIN_S, TEST_WITHIN_S = 7200, 900
-"""A generous limit, s: the machine may have more to do, and may stop a run for minutes."""
+"""Longest times, s, of a cell and of one test: generous, since other work may stop a run for minutes."""
 
 
 @dataclass(frozen=True)

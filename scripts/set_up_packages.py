@@ -15,7 +15,7 @@ from set_up_environment import REQUIREMENTS, ROOT, Environment, SetUpError, writ
 
 
 def venv_inputs(environment: Environment) -> list[str]:
-    """A virtual environment belongs to one interpreter and one place."""
+    """Return the interpreter and the place, to which a virtual environment belongs."""
     return [set_up_machine.base_python(), sys.version, str(environment.venv), str(environment.use_ros)]
 
 
@@ -120,7 +120,7 @@ def physics_inputs(environment: Environment) -> list[Path]:
 
 
 def install_physics(environment: Environment) -> None:
-    """Installs MuJoCo and models of arms, whose packages require what their files do not; tests can do without."""
+    """Installs MuJoCo and models of arms, without what their packages require and do not need; this is optional."""
     try:
         install_beside(environment, "physics")
     except SetUpError as error:

@@ -73,8 +73,8 @@ def _options() -> argparse.Namespace:
         ("load", 1.0, "X", "multiple of the usual rates; above 1, refusals count, and not rates and latencies "),
         *((name, value, "X", "limit of the judge ") for name, value in Limits()._asdict().items()),
     ):
-        option, told = f"--{name.replace('_', '-')}", f"{what}(default: %(default)s)"
-        parser.add_argument(option, type=positive, default=default, metavar=unit, help=told)
+        option, description = f"--{name.replace('_', '-')}", f"{what}(default: %(default)s)"
+        parser.add_argument(option, type=positive, default=default, metavar=unit, help=description)
     beside = "another process keeps the node's core busy"
     parser.add_argument("--beside", action="store_true", help=beside)
     random = "instead of a node: random streams on a simulated clock, every cycle judged (--random --help)"

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def quicken() -> None:
-    """Round fused products and sums once, as devices do: Triton's interpreter rounds the product, too; few programs."""
+    """Let Triton's interpreter run few programs, and round fused products and sums once, as devices do."""
     from triton.runtime import interpreter
 
     from traj_integrator_ros.kernels.triton import launch

@@ -40,7 +40,7 @@ ORDERS = (
 )
 WAYS = ("sent to the controller", "sent, interpolate_from_desired_state", "through the node")
 Arrival = tuple[float, float, np.ndarray]
-"""When actions arrive, when they were observed, s, and the actions `[H]`, rad."""
+"""Time at which actions arrive, time of their observation, s, and the actions `[H]`, rad."""
 
 
 def meant(time: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ def arrivals(single: bool) -> Iterator[Arrival]:
 
 
 class Directly:
-    """Actions are points of trajectories; of a chunk, those that are not over."""
+    """Actions are points of trajectories; those of a chunk whose time has passed are dropped."""
 
     def step(self, robot: Robot, now: float, arrived: list[Arrival]) -> None:
         """Hand over what has arrived."""
@@ -144,7 +144,7 @@ def ns(time: float) -> int:
 
 
 def command(events: list[Arrival], way: Directly | ThroughNode, desired: bool) -> np.ndarray:
-    """Commanded positions, `[cycles]`; `desired`: the controller joins trajectories from its last command."""
+    """Commanded positions, `[cycles]`; `desired`: the controller begins trajectories at its last command."""
     robot = Robot(["joint0"], rate=1 / CYCLE_S, lag=LAG, hard_replacement=True, interpolate_from_desired_state=desired)
     robot.set_state([0.0])
     commanded = []
@@ -156,7 +156,7 @@ def command(events: list[Arrival], way: Directly | ThroughNode, desired: bool) -
 
 
 def tracked(positions: np.ndarray, time: np.ndarray) -> tuple[float, float]:
-    """How late a command is to what the policy means, s, and how far off it then is, rad rms."""
+    """Return how late a command follows what the policy means, s, and how far it is off then, rad rms."""
     found = [(float(np.std((positions - meant(time - late))[SHOWN])), late) for late in np.arange(0.0, 0.2, 0.005)]
     off, late = min(found)
     return late, off

@@ -29,7 +29,7 @@ from traj_integrator_ros.requests.inputs import Actions
 SECONDS = 4.0
 """Duration of the policy, s."""
 MAGNIFIED = 10
-"""Factor on the drawn arm's deviations from the meant motion, which nobody would see otherwise."""
+"""Factor on the drawn arm's deviations from the meant motion, which would be invisible otherwise."""
 FRAMES_HZ = 12.5
 LINKS = ("link0", *(f"link{i}" for i in range(1, 8)), "hand")
 

@@ -26,7 +26,7 @@ def jit_kernel(function):
 
 @triton.jit
 def load(p_values, b_at, b_mask, WIDE: tl.constexpr):
-    """Values in the dtype of arithmetic; 0 without a tensor, and outside of the mask."""
+    """Load values in the dtype of arithmetic; they are 0 outside of the mask, and everywhere without a tensor."""
     if p_values is None:
         b_value = tl.zeros_like(b_at).to(tl.float64 if WIDE else tl.float32)
     else:

@@ -51,13 +51,13 @@ def urdf_in_motion(name: str) -> Iterator[Rig]:
         for i in range(2)
     )
     rig.description.publish(String(data=f'<?xml version="1.0"?><robot name="r"><link name="base"/>{joints}</robot>'))
-    told = rig.t
+    arrived = rig.t
     rig.go(3.0, 0.1, send)
     rig.go(1.5)
     rig.rests()
-    t, p, v, *_ = rig.rates(told)
+    t, p, v, *_ = rig.rates(arrived)
     rig.check(p.max() <= hi + 1e-6, f"position limit {hi - p.max():+.4f} rad left")
-    speed = np.abs(v[t > told + 1.0]).max()
+    speed = np.abs(v[t > arrived + 1.0]).max()
     rig.check(speed <= 0.5005, f"speed 1 s later {speed:.3f} rad/s (limit 0.5)")
     rig.within(limits={"v": 2.0, "a": 16.0, "j": 256.0}, what="assumed at first: ")
     rig.figures.append(f"{rig.reasons()}, origin {rig.diag('limits')[:60]}")

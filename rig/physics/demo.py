@@ -96,7 +96,7 @@ def _main(out: Path, seconds: float) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     motion = optimized(np.array(ARMS["panda"].home))
     ways = {"straight to the controller": Straight, "with the node": Loop}
-    stories = {name: told(kind, seconds, motion) for name, kind in ways.items()}
+    stories = {name: run_story(kind, seconds, motion) for name, kind in ways.items()}
     for name, story in stories.items():
         commanded, felt = (np.abs(part).max() for part in accelerations(story.log))
         print(f"{name}: commanded at most {commanded:,.0f} rad/s², felt {felt:,.0f} rad/s²")
@@ -105,7 +105,7 @@ def _main(out: Path, seconds: float) -> int:
     return 0
 
 
-def told(kind: type[Loop], seconds: float, motion: tuple[np.ndarray, ...]) -> Story:
+def run_story(kind: type[Loop], seconds: float, motion: tuple[np.ndarray, ...]) -> Story:
     """Run the story with one kind of loop: the optimizer's motion, the policy for `seconds`, the push and the stop."""
     robot = PhysicalRobot("panda", "stiff")
     robot.settle()

@@ -20,7 +20,7 @@ def stopped(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: flo
     begin, place = loop.now, loop.robot.output()[0]
     behind = np.abs(loop.guard.monitor.behind).max()
     made = loop.stop(hold=True)
-    told = np.abs(made.motion.end.position - loop.place).max() + behind
+    announced = np.abs(made.motion.end.position - loop.place).max() + behind
     loop.go(2.0, 0.1, ramp(loop, 0, speed, 1.5))
     travelled = np.abs(loop.log(begin).place - place).max()
     loop.stop()
@@ -30,7 +30,7 @@ def stopped(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: flo
     return {
         "brakes": loop.guard.brakes,
         "refused": len(loop.refused),
-        "announced_off": float(abs(told / travelled - 1.0)),
+        "announced_off": float(abs(announced / travelled - 1.0)),
     }
 
 

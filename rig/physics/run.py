@@ -32,9 +32,9 @@ def run(names: list[str], *, seeds: int = 1, reports: bool = True) -> int:
                 break
             wrong = faults(name, figures, reports=reports)
             failed += bool(wrong)
-            told = ", ".join(f"{key} {_shown(value)}" for key, value in figures.items())
+            numbers = ", ".join(f"{key} {_shown(value)}" for key, value in figures.items())
             said = f"FAILS: {'; '.join(wrong)}" if wrong else "holds"
-            print(f"{name} [{seed}] {said} ({told}; {time.monotonic() - began:.1f} s)", flush=True)
+            print(f"{name} [{seed}] {said} ({numbers}; {time.monotonic() - began:.1f} s)", flush=True)
     print(f"{failed} runs do not hold, or were not made")
     return failed
 

@@ -190,8 +190,8 @@ class _Judge:
         """Return whether the spline through the rows of a chunk keeps the limits that the node has."""
         scene, positions = self.scene, chunk.position
         inside = (positions >= scene.position_min).all() and (positions <= scene.position_max).all()
-        told = slice(None if scene.complete else 1)
-        parts = zip(chunk.peaks[told], scene.bounds[told], strict=True)
+        known = slice(None if scene.complete else 1)
+        parts = zip(chunk.peaks[known], scene.bounds[known], strict=True)
         return bool(inside) and all((asked <= limit).all() for asked, limit in parts)
 
     def _begins_away(self, chunk: Chunk) -> bool:

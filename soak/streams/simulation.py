@@ -289,12 +289,12 @@ class _Simulation:
 
 def node_parameters(scene: Scene) -> dict[str, object]:
     """Parameters of the node in a scene."""
-    told = {
+    given = {
         "publish.lead_time": scene.lead_time,
         "limits.velocity": scene.bounds.velocity.tolist(),
         "limits.position_min": scene.position_min.tolist(),
         "limits.position_max": scene.position_max.tolist(),
     }
     if scene.complete:
-        told |= {f"limits.{name}": getattr(scene.bounds, name).tolist() for name in ("acceleration", "jerk")}
-    return told
+        given |= {f"limits.{name}": getattr(scene.bounds, name).tolist() for name in ("acceleration", "jerk")}
+    return given

@@ -72,7 +72,7 @@ def test_the_demos_arm_feels_less_with_the_node_than_without() -> None:
     motion = demo.optimized(np.array(ARMS["panda"].home))
     np.testing.assert_allclose(motion[1][-1], ARMS["panda"].home + demo.GOAL, atol=0.01)
     (straight, felt), (executed, _) = (
-        [np.abs(part).max() for part in demo.accelerations(demo.told(kind, 1.0, motion).log)]
+        [np.abs(part).max() for part in demo.accelerations(demo.run_story(kind, 1.0, motion).log)]
         for kind in (demo.Straight, demo.Loop)
     )
     assert executed <= 20.0 * (1 + 1e-3) < felt < straight, "the arm's limits"

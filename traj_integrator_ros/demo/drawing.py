@@ -118,8 +118,8 @@ def draw_optimizer(result: Result, path: Path) -> None:
     """Draw cost above the optimum against iterations, and the motion of all joints."""
     problem, costs = result.problem, result.costs
     with figure(path, 15, 8) as drawn:
-        told = f"by L-BFGS over {len(problem.guess)} {problem.name} and ~/evaluate ({result.calls} calls)"
-        drawn.suptitle(f"Least jerk to a goal at rest, {told}", fontsize=15)
+        subtitle = f"by L-BFGS over {len(problem.guess)} {problem.name} and ~/evaluate ({result.calls} calls)"
+        drawn.suptitle(f"Least jerk to a goal at rest, {subtitle}", fontsize=15)
         left, right = drawn.subfigures(1, 2, width_ratios=[1, 1.6])
         axes = left.subplots()
         gaps = np.maximum(np.abs(np.array(costs) / result.optimum - 1), FLOOR)

@@ -22,8 +22,8 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; returns 0 if every sequence is answered and the optimum found, or another code of the tools."""
-    told = "Sends a robot's motion through the integrator node over DDS, measures and draws what comes back."
-    parser = ToolParser(NAME, told, EXAMPLES, uses_ros=True)
+    description = "Sends a robot's motion through the integrator node over DDS, measures and draws what comes back."
+    parser = ToolParser(NAME, description, EXAMPLES, uses_ros=True)
     kinds = (
         "rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>, or a UR RTDE log); YAML of a "
         "RobotTrajectory. Default: a Panda motion planned on the spot"

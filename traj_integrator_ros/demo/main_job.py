@@ -92,12 +92,12 @@ class MainJob:
         counts = self.not_commanded if rejection.output == "joint_trajectory" else self.rejected
         counts[rejection.reason] += rejection.count
 
-    def run(self, is_over: Callable[[], bool], told: Callable[[float, str], None]) -> None:
+    def run(self, is_over: Callable[[], bool], on_progress: Callable[[float, str], None]) -> None:
         """Plan every `PERIOD_S` until playing is over."""
         random, begin = np.random.default_rng(1), time.monotonic()
         while not is_over():
             self.plan(elapsed := time.monotonic() - begin, random)
-            told(elapsed, f"{len(self.sent)} sequences, {len(self.answers)} answered")
+            on_progress(elapsed, f"{len(self.sent)} sequences, {len(self.answers)} answered")
             time.sleep(PERIOD_S - (time.monotonic() - begin) % PERIOD_S)
 
     @property

@@ -93,18 +93,20 @@ def conclude(report: Report, out: Path, recordings: str) -> int:
         "latency": "p50 {latency_ms[p50]:.1f} ms, p99 {latency_ms[p99]:.1f} ms" if report["latency_ms"] else "unknown",
         "time": "{wall_s:.0f} s",
     }
-    told = {name: line.format(**report) for name, line in lines.items()}
+    printed = {name: line.format(**report) for name, line in lines.items()}
     if without := report["not_commanded_by_reason"]:
-        told["trajectories"] += f"; sequences without one: {_listed(without)}"
+        printed["trajectories"] += f"; sequences without one: {_listed(without)}"
     if used := report["share_of_limits"]:
-        told["commanded"] = f"{', '.join(f'{name} {share:.0%}' for name, share in used.items())} of the robot's limits"
+        printed["commanded"] = (
+            f"{', '.join(f'{name} {share:.0%}' for name, share in used.items())} of the robot's limits"
+        )
     for name, result in report["optimizer"].items():
-        told[f"optimizer, {name}"] = (
+        printed[f"optimizer, {name}"] = (
             "cost {cost_at_start:.4g} to {cost_at_end:.6g} in {iterations} iterations, {service_calls} calls, "
             "{seconds:.1f} s; {relative_gap:.0e} from the optimum"
         ).format(**result)
-    told["written"] = f"{', '.join((REPORT, *FIGURES))}; for the tools {recordings} (docs/tools.md); in {out}"
-    print("", *(f"  {name:<25}  {value}" for name, value in told.items()), sep="\n")
+    printed["written"] = f"{', '.join((REPORT, *FIGURES))}; for the tools {recordings} (docs/tools.md); in {out}"
+    print("", *(f"  {name:<25}  {value}" for name, value in printed.items()), sep="\n")
     for failure in failed:
         print(f"demo: FAILED: {failure}", file=sys.stderr)
     return EXIT_FAILED if failed else 0

@@ -37,8 +37,8 @@ def run(recording: Samples, planned: Samples, options: argparse.Namespace) -> in
     out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, *FIGURES):
         (out / name).unlink(missing_ok=True)
-    told = f"Motion: {recording.source} ({recording.kind}), {recording.duration:.1f} s, {recording.dof} joints"
-    print(told, flush=True)
+    message = f"Motion: {recording.source} ({recording.kind}), {recording.duration:.1f} s, {recording.dof} joints"
+    print(message, flush=True)
     recordings, node = write_recordings(recording, out), None
     if not options.external_node:  # the demo's messages reach no other robot and no other machine
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
@@ -101,7 +101,7 @@ def _wait_for_node(job: MainJob, check: Callable[[], None]) -> None:
             return
         except (Refused, TimeoutError) as error:
             if time.monotonic() > deadline:
-                told = f"no active node {job.client.integrator} within {NODE_WITHIN_S:.0f} s in this ROS domain"
+                message = f"no active node {job.client.integrator} within {NODE_WITHIN_S:.0f} s in this ROS domain"
                 joints = ", ".join(job.recording.joint_names)
-                raise ToolFailure(f"{told} that hears a robot with joints {joints}: {error}") from None
+                raise ToolFailure(f"{message} that hears a robot with joints {joints}: {error}") from None
         time.sleep(0.05)

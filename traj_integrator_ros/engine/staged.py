@@ -189,7 +189,7 @@ def launch_vjp(kernel: ControlMap, given: Mapping[str, Tensor | None], into: Seq
 
 
 def inputs_of(kernel: ControlMap, given: Mapping[str, Tensor | None]) -> Inputs:
-    """Return the inputs of a call, by name, as the map takes them, without a goal that replaces an action."""
+    """Return the inputs of a call by name, as the map takes them. A goal that replaces an action is left out."""
     goal, goal_index = (rows_of(given, "goal"), given["goal_index"]) if kernel.operator.goals else (four(()), None)
     return Inputs((given["actions"], *rows_of(given, "start"), *goal), (given["start_index"], goal_index), given["dt"])
 

@@ -137,9 +137,9 @@ class Violation:
         """Return the violation as one of deceleration: the joint goes forward, and its acceleration is negative."""
         return replace(self, quantity=DECELERATION, value=-self.value, bound=-self.bound)
 
-    def told(self, joint_name: str, place: str, unit: str = "") -> str:
-        """Describe the violation; see `told_excess`."""
-        return told_excess(self.quantity, joint_name, self.value, self.bound, place, unit)
+    def describe(self, joint_name: str, place: str, unit: str = "") -> str:
+        """Describe the violation; see `describe_excess`."""
+        return describe_excess(self.quantity, joint_name, self.value, self.bound, place, unit)
 
 
 def relative_excess(quantity: str, value: float, bound: float) -> float:
@@ -156,7 +156,7 @@ def shown_excess(quantity: str, value: float, bound: float, unit: str = "") -> s
     return f"{excess:.3g} {unit}".rstrip() if quantity == "position" else f"{100 * excess:.3g} %"
 
 
-def told_excess(quantity: str, joint: str, value: float, bound: float, place: str, unit: str = "") -> str:
+def describe_excess(quantity: str, joint: str, value: float, bound: float, place: str, unit: str = "") -> str:
     """Describe a violation by quantity, joint, excess and place."""
     values = f"{value:.5g} of {bound:g} {unit}".rstrip()
     return f"{quantity} of {joint} exceeds its limit by {shown_excess(quantity, value, bound, unit)} {place} ({values})"
@@ -282,7 +282,7 @@ def find_motion_violation(motion: Motion, limits: Limits, *, steps: bool = True)
     place = f"in a step of acceleration at {worst.time:.3f} s" if worst is step else f"at {worst.time:.3f} s"
     if worst.time > motion.plan_until:
         place += f", while braking from the end of the plan at {motion.plan_until:.3f} s"
-    return worst.told(limits.joint_names[worst.joint], place)
+    return worst.describe(limits.joint_names[worst.joint], place)
 
 
 def check(motion: Motion, limits: Limits, *, steps: bool = True) -> Callable[[], str] | None:

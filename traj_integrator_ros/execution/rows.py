@@ -20,7 +20,8 @@ at the first row overshoots more; with more than 4, a motion that is replaced re
 """
 _ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
 _FINE_S = 2e-3
-"""Duration, s, of cubics that approximate quintics: their accelerations differ by less than 1e-4 of a blend's."""
+"""Duration, s, of cubics that approximate the quintics of a blend: accelerations differ by less than 1e-4 of its own.
+"""
 _JUMP_NS = 10_000
 """Duration of a jump of acceleration, ns, in points with accelerations: in less, rounding of positions shows."""
 

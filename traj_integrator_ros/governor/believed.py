@@ -42,7 +42,7 @@ class Believed:
         self._speed, self._least = np.minimum(_FASTER * velocity, _ANY_SPEED), _LEAST * size
 
     def forget(self) -> None:
-        """Forget all states: the next ones are believed."""
+        """Forget all states, so that the next ones are believed at once."""
         dof = len(self._joint_names)
         self._position, self._other = np.full((2, dof), np.nan)
         """The last positions that were believed, and the last that were doubted, rad, `[dof]`; NaN if there is none."""

@@ -237,7 +237,7 @@ def _candidate(ended: Ended, followed: Followed, join_ns: int) -> Candidate:
     if 0 < into < before.duration:  # A later plan may begin, by its stamp, before this one does.
         kept, begun_ns = before.until(into).then(kept), join_ns - whole_ns(into)
     kept = kept.moved(shift) if np.count_nonzero(shift) else kept
-    return Candidate(followed.motion, PlannedMotion(begun_ns, kept, said=ended.planned.said), ended.delay)
+    return Candidate(followed.motion, PlannedMotion(begun_ns, kept, why_slow=ended.planned.why_slow), ended.delay)
 
 
 def _with_stops(motion: Motion, state: State, chosen: np.ndarray, bounds: Bounds) -> Motion:

@@ -174,13 +174,13 @@ class Commands:
         unsure, timeout = self._published.clock.is_unsure, self._parameters.state_timeout
         age = self._joint_states.age_s(now_ns, arrived=unsure)
         if moving and timeout > 0 and age is not None and age > timeout:
-            told = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
-            return Finding(told, RejectionReason.STATE_TOO_OLD)
+            message = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
+            return Finding(message, RejectionReason.STATE_TOO_OLD)
         present = self._published.present
         if moving and present.is_off(now_ns):
             quiet = present.quiet_s(now_ns)
-            told = f"expected reports of the controller, got none for {quiet:.3f} s"
-            return Finding(told, RejectionReason.CONTROLLER_UNAVAILABLE)
+            message = f"expected reports of the controller, got none for {quiet:.3f} s"
+            return Finding(message, RejectionReason.CONTROLLER_UNAVAILABLE)
         restart_s = _RESTARTS_S + present.period_s  # Until a report shows that the motion is over.
         if present.report and present.is_overdue(now_ns) and (not moving or present.quiet_s(now_ns) < restart_s):
             return None

@@ -74,7 +74,7 @@ class ControllerReports:
     def __init__(self, joint_names: tuple[str, ...]) -> None:
         self._joint_names = joint_names
         self._scales = False
-        self.told: float | None = None
+        self.reported_scaling: float | None = None
         """Speed scaling from a topic of the driver; None if the controller's reports give it, or nobody does."""
 
     def report(
@@ -120,7 +120,9 @@ class ControllerReports:
         check_speed_scaling("controller_state.speed_scaling_factor", speed_scaling)
         self._scales = self._scales or speed_scaling != 0.0
         own = speed_scaling if self._scales else 1.0
-        return ControllerReport(stamp_ns, state, own if self.told is None else self.told, has_velocity)
+        return ControllerReport(
+            stamp_ns, state, own if self.reported_scaling is None else self.reported_scaling, has_velocity
+        )
 
 
 def check_speed_scaling(field: str, scaling: float) -> None:

@@ -183,8 +183,8 @@ class Executor:
         sample, until_ns, since_ns = self._sampled.look(now_ns)
         if until_ns + since_ns > 0 and self.published.is_moving(now_ns):
             late_s = (until_ns + since_ns) * NANOSECOND_S
-            told = f"sample: {late_s:.3f} s late; the motion goes on from the last sample"
-            self.warn(Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, told))
+            message = f"sample: {late_s:.3f} s late; the motion goes on from the last sample"
+            self.warn(Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, message))
         present = self.published.present
         if until_ns > 0:
             present.wait(until_ns)
@@ -217,7 +217,7 @@ class Executor:
 
         """
         check_speed_scaling("speed_scaling", scaling)
-        self.controller_reports.told = scaling
+        self.controller_reports.reported_scaling = scaling
         if self.published.present.report is None:
             self.published.present.follow_scaling(scaling, now_ns)
 

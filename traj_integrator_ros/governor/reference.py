@@ -31,7 +31,7 @@ class PlannedMotion(NamedTuple):
     """True for an interpolant of a complete plan, which may have several; they are tried in order."""
     keeps_limits: bool = False
     """True if the points keep the limits, although the interpolation may exceed them (see `complete_plan`)."""
-    said: str = ""
+    why_slow: str = ""
     """Why the times of a path are longer than usual; empty if they are not, or were given."""
 
     @property

@@ -39,11 +39,11 @@ def rehearse(parameters: NodeParameters, engine: TrajectoryIntegrator | None = N
     """
     assumed = parameters.limits_assumed_velocity or 1.0
     usual = {"limits_action": ACTION_RETIME, "start_from": START_FROM_PREVIOUS}
-    told = replace(parameters, limits_assumed_velocity=assumed, **usual)
-    executor = Executor(told, engine)
+    rehearsed = replace(parameters, limits_assumed_velocity=assumed, **usual)
+    executor = Executor(rehearsed, engine)
     made: list[ExecutableTrajectory] = []
     now_ns, (place, way) = _BEGIN_NS, _place_and_way(executor)
-    rows = min(_ROWS, told.max_horizon)
+    rows = min(_ROWS, rehearsed.max_horizon)
     share = np.linspace(0.0, 1.0, rows + 1)[1:, None]
     along, noise = share**2 * (3 - 2 * share), 2e-3 * (-1.0) ** np.arange(rows)[:, None]
     leap = 0.5 + 0.5 * np.tanh(40 * (share - 0.5))

@@ -45,7 +45,7 @@ class Timed(NamedTuple):
     """The motion along a path."""
 
     motion: Motion
-    said: str = ""
+    why_slow: str = ""
     """Why the motion is slower than usual; empty if it is not."""
 
 

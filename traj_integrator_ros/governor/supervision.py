@@ -116,10 +116,10 @@ class Guard:
             (self.deviation, distance, "is {:.4g} away from its command"),
             (np.abs(monitor.growth), threshold, "gets {:.4g} further away from its command"),
         )[kind]
-        told = what.format(found[joint])
+        message = what.format(found[joint])
         parameter = "(parameter supervision.deviation)"
-        told = f"{names[joint]} {told}, expected at most {allowed[joint]:.4g} {parameter}"
-        return Finding(told, RejectionReason.DEVIATION, deviates=True)
+        message = f"{names[joint]} {message}, expected at most {allowed[joint]:.4g} {parameter}"
+        return Finding(message, RejectionReason.DEVIATION, deviates=True)
 
     def require_following(self) -> None:
         """Refuse sequences, and goals in execution, while the robot is stopped or braked. Raises Rejected."""

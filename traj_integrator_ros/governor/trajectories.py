@@ -104,8 +104,8 @@ class TrajectoryMaker:
             candidate = candidate._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             self.beginning.allow(candidate, present, join_ns, now_ns)
-            if candidate.planned.said:
-                self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {candidate.planned.said}"))
+            if candidate.planned.why_slow:
+                self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {candidate.planned.why_slow}"))
             return self._executable(plan, present, candidate, join_ns, now_ns, search.dropped)
 
     def _gently(self, candidate: Candidate, join_ns: int) -> Candidate:
@@ -132,10 +132,10 @@ class TrajectoryMaker:
 
     def found(self, search: Search) -> Candidate:
         """Return the candidate of a search that is over. Raises Rejected if it found none."""
-        candidate, told = search.result()
+        candidate, message = search.result()
         if candidate is None:
-            raise Rejected(RejectionReason.LIMITS, told)
-        self.refuse_or_warn(told)
+            raise Rejected(RejectionReason.LIMITS, message)
+        self.refuse_or_warn(message)
         return candidate
 
     def search(self, plan: Plan, present: Present, now_ns: int, making: float) -> Search:
@@ -305,7 +305,7 @@ class TrajectoryMaker:
         rows = np.vstack([stop.end.position, path.completed(stop, self._parameters.continuous).actions])
         found = fastest(rows, reading.assumed.rates, self._parameters.joint_names)
         motion = found.motion if stop.duration <= MOMENT_S else stop.then(found.motion)
-        yield PlannedMotion(join_ns, motion, is_complete=True, said=found.said)
+        yield PlannedMotion(join_ns, motion, is_complete=True, why_slow=found.why_slow)
 
     def _join_point(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> JoinPoint:
         """Return the commanded state where a plan begins, and the bounds of the blend from there."""

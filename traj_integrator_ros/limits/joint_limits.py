@@ -9,7 +9,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.limits import DECELERATION, POSITION_SLACK, QUANTITIES, Limits, excess, relative_excess, told_excess
+from ..execution.limits import (
+    DECELERATION,
+    POSITION_SLACK,
+    QUANTITIES,
+    Limits,
+    describe_excess,
+    excess,
+    relative_excess,
+)
 
 _OF_SLACK = 0.5
 """Share of the tolerance of a limit that blends and brakes may use if plans may use it, too."""
@@ -49,7 +57,7 @@ def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int
     extremes = planned.min(axis=1), planned.max(axis=1)
     if (extremes[0] >= allowed[0][:, None]).all() and (extremes[1] <= allowed[1][:, None]).all():
         return ""
-    worst, told = 0.0, ""
+    worst, message = 0.0, ""
     for order, quantity in enumerate(QUANTITIES):
         values, reached = planned[order], [of_rows[order] for of_rows in extremes]
         slack = min(limits.slack, POSITION_SLACK) if quantity == "position" else limits.slack
@@ -65,14 +73,14 @@ def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int
             for joint in np.flatnonzero(excess(sign * of_joints, sign * bound, slack) > 0):
                 value, limit = float(of_joints[joint]), float(bound[joint])
                 by = relative_excess(quantity, value, limit)
-                if told and by <= worst:
+                if message and by <= worst:
                     continue
                 row, step = np.argwhere(values[:, :, joint] == value)[0]
                 if sign < 0 and slowing is DECELERATION:
                     value, limit = -value, -limit
                 named, place = slowing if sign < 0 else quantity, f"at step {step + first} of trajectory {row}"
-                worst, told = by, told_excess(named, limits.joint_names[joint], value, limit, place)
-    return told
+                worst, message = by, describe_excess(named, limits.joint_names[joint], value, limit, place)
+    return message
 
 
 def forward_rows(acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -115,7 +123,7 @@ def assumed_limits(
         exceeded: whether plans, and their brakes, may exceed limits that are given.
 
     """
-    names, made, told = limits.joint_names, [], []
+    names, made, descriptions = limits.joint_names, [], []
     bounds = limits.velocity, limits.acceleration, limits.jerk
     given = np.stack([_full(bound, len(names), np.inf) for bound in bounds])
     missing = ~np.isfinite(given)
@@ -123,13 +131,13 @@ def assumed_limits(
         otherwise = 2 * made[-1] / stop_time if made else assumed_velocity if assumed_velocity > 0 else 1.0
         made.append(np.where(unknown, otherwise, bound))
         if unknown.any():
-            told.append(f"{what} of {_names(names, unknown)} ({_numbers(made[-1][unknown])})")
+            descriptions.append(f"{what} of {_names(names, unknown)} ({_numbers(made[-1][unknown])})")
     lacking = () if assumed_velocity > 0 else tuple(np.array(names)[missing[0]].tolist())
     position = [
         _full(bound, len(names), off) for bound, off in zip(limits.of("position"), (-np.inf, np.inf), strict=True)
     ]
     most = np.full_like(given, np.inf) if exceeded else given * (1 + _OF_SLACK * limits.slack)
-    return AssumedLimits(Bounds(*position, *made, most, limits.deceleration), lacking, ", ".join(told))
+    return AssumedLimits(Bounds(*position, *made, most, limits.deceleration), lacking, ", ".join(descriptions))
 
 
 def _full(bound: np.ndarray | None, dof: int, off: float) -> np.ndarray:

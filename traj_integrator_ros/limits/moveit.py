@@ -113,8 +113,8 @@ def _planning(content: object, source: str) -> object:
     merged: dict[str, object] = {}
     for name, value in (pair for parameters in nodes.values() for pair in parameters.items()):
         if merged.setdefault(name, value) != value and name.startswith(PLANNING):
-            told = f"{merged[name]} and {value} of {', '.join(nodes)}"
-            raise LimitsError(f"{source}: expected one value of {name}, got {told}")
+            problem = f"{merged[name]} and {value} of {', '.join(nodes)}"
+            raise LimitsError(f"{source}: expected one value of {name}, got {problem}")
     return tree_of(merged)
 
 

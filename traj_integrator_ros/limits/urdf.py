@@ -58,8 +58,8 @@ def _text_of(path: str) -> str:
     try:
         content = Path(os.path.expanduser(path)).read_bytes()
     except OSError as error:
-        told = f"limits.urdf: expected topic, none or a URDF file, got {path!r}: {error.strerror}"
-        raise LimitsError(told) from None
+        message = f"limits.urdf: expected topic, none or a URDF file, got {path!r}: {error.strerror}"
+        raise LimitsError(message) from None
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:  # Whatever encoding the file declares, the parts that are read here are ASCII.
@@ -123,8 +123,8 @@ def _of_joint(joint: Element, source: str) -> dict[str, float]:
     for quantity in ("velocity", "acceleration", "deceleration", "jerk"):
         largest = _number(joint, "limit", quantity, source)
         if largest is not None and largest < 0 and quantity != "velocity":
-            told = f"expected {quantity} in limit to be above 0, got {largest:g}"
-            raise LimitsError(f"{source}: joint {joint.get('name')}: {told}")
+            message = f"expected {quantity} in limit to be above 0, got {largest:g}"
+            raise LimitsError(f"{source}: joint {joint.get('name')}: {message}")
         if largest is not None and largest > 0:
             found[quantity] = largest
     return found

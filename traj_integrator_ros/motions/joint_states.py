@@ -126,11 +126,11 @@ def _by_joints(states: Iterable[StateRow], source: str, tell: Tell) -> dict[tupl
                 left_out["whose velocities do not go with their names (only those)"] += 1
             given = velocity if len(velocity) == dof else np.full(dof, np.nan)
             groups.setdefault(names, []).append(state._replace(position=position, velocity=given))
-    told = ", ".join(f"{number} {what}" for what, number in left_out.items())
+    description = ", ".join(f"{number} {what}" for what, number in left_out.items())
     if not groups:
-        raise RecordingError(f"{source}: expected joint states with positions, got {told or 'no messages'}")
-    if told:
-        tell(f"left out of {count} messages: {told}")
+        raise RecordingError(f"{source}: expected joint states with positions, got {description or 'no messages'}")
+    if description:
+        tell(f"left out of {count} messages: {description}")
     kinds: Counter[tuple[str, ...]] = Counter()
     for names, rows in groups.items():
         kinds[min((one for one in groups if set(one) == set(names)), default=names)] += len(rows)

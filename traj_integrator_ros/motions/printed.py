@@ -65,7 +65,7 @@ def messages_printed(path: Path, fields: Sequence[str], tell: Tell) -> list[Simp
 def _found(
     path: Path, messages: list[dict[str, Any]], fields: Sequence[str], read: Any, is_open: bool, tell: Tell
 ) -> list[Any]:
-    """Parts of the messages that have these fields; messages without them are told if others have them."""
+    """Return parts of the messages that have these fields; other messages are reported if some have them."""
     parts = [[*within(message, fields)] for message in messages]
     if 0 < (without := parts.count([])) < len(parts):
         tell(f"left out: {without} of {len(parts)} messages, which have no {' and '.join(fields)}")
@@ -77,8 +77,8 @@ def _found(
             if is_open and 0 < number == len(parts) - 1:
                 tell(_LAST_CUT)
                 break
-            told = f"; {error} is missing" if isinstance(error, KeyError) else f": {error}"
-            raise RecordingError(f"{path}: {_EXPECTED}{told}") from None
+            problem = f"; {error} is missing" if isinstance(error, KeyError) else f": {error}"
+            raise RecordingError(f"{path}: {_EXPECTED}{problem}") from None
     return found
 
 

@@ -68,7 +68,7 @@ def _our_definitions() -> dict[str, str]:
 
 
 def topic_in(path: Path, reader: Any, kinds: Sequence[str], topic: str | None, tell: Tell) -> list[Any]:
-    """The connections of a topic of these types: `topic`, else /joint_states, else the only one; others are told.
+    """Return the connections of a topic of these types: `topic`, else /joint_states, else the only one. Reports others.
 
     Raises RecordingError where there is none, or a choice.
     """

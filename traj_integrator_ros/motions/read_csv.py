@@ -45,7 +45,7 @@ def read_csv(path: Path, topic: str | None, tell: Tell, units: GivenUnits = UNIT
     """The motion in a table of `time, position_<joint>…`, also velocity_, acceleration_ and jerk_, or of RTDE columns
     `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`, or actual_q_ and actual_qd_, as it is; or of the joint
     states of a topic. Decimal signs are points or commas; units are those of the header, else `units`, else those that
-    the numbers suggest. What is left out or converted is told. Raises RecordingError.
+    the numbers suggest. What is left out or converted is reported. Raises RecordingError.
     """
     table = _Table(path, units, tell)
     if joints := table.suffixes("position_"):
@@ -75,7 +75,7 @@ def read_actions(
     path: Path, tell: Tell, units: GivenUnits = UNITS_OF_THE_FILE
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | None] | None:
     """Joint names, actions [Ha, D] and time steps [Ha] in s of a table of `action_<joint>…`, and `dt` where it is
-    there; None if the table has no such columns. What is left out is told. Raises RecordingError.
+    there; None if the table has no such columns. What is left out is reported. Raises RecordingError.
     """
     table = _Table(path, units, tell)
     joints = tuple(table.suffixes("action_"))
@@ -133,8 +133,8 @@ class _Table:
         columns = columns or tuple(filter(None, [recording_time(self.header)]))
         if not columns:
             other = with_unknown_unit(self.header)
-            told = f"expected s, ms, us or ns in column {other}" if other else f"column {name} is missing"
-            raise RecordingError(f"{self._path}: {told}")
+            problem = f"expected s, ms, us or ns in column {other}" if other else f"column {name} is missing"
+            raise RecordingError(f"{self._path}: {problem}")
         try:
             if len(columns) == 1 and not unit_named(columns[0]) and not any(map(is_date, self.texts(columns[0])[:1])):
                 values = self.column(columns[0])
@@ -142,8 +142,8 @@ class _Table:
                     return values
             return seconds(nanoseconds_in(columns, self.texts, self._tell, self._units.time))
         except RecordingError as error:
-            told = str(error).removeprefix(f"{self._path}: ")
-            raise RecordingError(f"{self._path}: {told}") from None
+            problem = str(error).removeprefix(f"{self._path}: ")
+            raise RecordingError(f"{self._path}: {problem}") from None
 
     def texts(self, name: str) -> list[str]:
         """[N] cells of a column; empty where rows are too short."""

@@ -18,9 +18,9 @@ _NEEDED = ("time", "position", "actions")
 
 
 def load_arrays(path: Path, tell: Tell) -> dict[str, np.ndarray]:
-    """The arrays of an archive by name. Arrays of objects, and unreadable ones, are left out and told.
+    """Return the arrays of an archive by name. Arrays of objects, and unreadable ones, are left out and reported.
 
-    Raises RecordingError where these are ones without which there is no motion, or where there are no others.
+    Raises RecordingError if a motion needs one of these, or if no other array remains.
     """
     arrays: dict[str, np.ndarray] = {}
     unread: dict[str, str] = {}

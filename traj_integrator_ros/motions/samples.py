@@ -17,8 +17,8 @@ OfSamples = TypeVar("OfSamples", bound="Samples")
 class RecordingError(Exception):
     """A recording cannot be used; the message is one line for the user, in which nothing controls a terminal."""
 
-    def __init__(self, told: str) -> None:
-        super().__init__("".join(one if one.isprintable() else ascii(one)[1:-1] for one in told))
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(one if one.isprintable() else ascii(one)[1:-1] for one in message))
 
 
 class Nature(Enum):

@@ -121,8 +121,8 @@ def _recover(file: Path, copy: Path, tell: Tell) -> None:
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if written:
         lost = written - max(used, 0)
-        told = f"; {lost} of {written} pages in it were not complete and are lost" if lost > 0 else ""
-        tell(f"{file.name} was not closed: read with its write-ahead log ({max(used, 0)} of {written} pages){told}")
+        losses = f"; {lost} of {written} pages in it were not complete and are lost" if lost > 0 else ""
+        tell(f"{file.name} was not closed: read with its write-ahead log ({max(used, 0)} of {written} pages){losses}")
     elif _size(file.with_name(file.name + _LOGS[1])):
         tell(f"{file.name} was not closed: read as before the transaction that its journal takes back")
 

@@ -108,8 +108,8 @@ class Diagnostics:
             untimely["starved"] = 0
         level, summary = _judge(status, rejected, warned, untimely)
         values = [KeyValue(key=key, value=value) for key, value in _values(status).items()]
-        told = DiagnosticStatus(level=level, name=self._name, message=summary, hardware_id=status.robot, values=values)
-        return DiagnosticArray(header=Header(stamp=stamp), status=[told])
+        entry = DiagnosticStatus(level=level, name=self._name, message=summary, hardware_id=status.robot, values=values)
+        return DiagnosticArray(header=Header(stamp=stamp), status=[entry])
 
 
 def _judge(

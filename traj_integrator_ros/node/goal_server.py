@@ -129,8 +129,8 @@ class GoalServer:
         with self._accounts.guard(GOALS) as outcome:
             self._handlers.accepting()
             if (waited_s := time.monotonic() - self._server.taken_s) > CALL_WAITS_S:
-                told = f"{GOALS}: expected a turn within {CALL_WAITS_S:g} s, got none after {waited_s:.2f} s"
-                raise Rejected(RejectionReason.BUSY, told)
+                message = f"{GOALS}: expected a turn within {CALL_WAITS_S:g} s, got none after {waited_s:.2f} s"
+                raise Rejected(RejectionReason.BUSY, message)
         self._accounts.refused_for[Output.ROW] += bool(outcome.reason)
         return GoalResponse.REJECT if outcome.reason else GoalResponse.ACCEPT
 

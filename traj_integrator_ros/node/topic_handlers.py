@@ -209,8 +209,8 @@ class TopicHandlers:
         elif self.state == ACTIVE and refused.keys() != {Output.BATCH}:
             self._brake_after_rejection()
         if message.gives_way and waits:
-            told = f"sequence: a newer one came while it waited for {time.monotonic() - message.arrived_s:.3f} s"
-            self._tell_overtaken(topic, stamp_of_message(message.data), Rejected(RejectionReason.SUPERSEDED, told))
+            text = f"sequence: a newer one came while it waited for {time.monotonic() - message.arrived_s:.3f} s"
+            self._tell_overtaken(topic, stamp_of_message(message.data), Rejected(RejectionReason.SUPERSEDED, text))
 
     def refuse(self, topic: str, stamp: Stamp, line: str, *, brakes: bool) -> None:
         """React to the refusal of a goal: brake if necessary, and publish the reason."""

@@ -89,8 +89,8 @@ class NodeParameters(ParameterTable):
         own = {spec.name for kind in ("trajectory", "goal") for spec in of_joints(kind, list(joint_names))}
         if unknown := given.keys() - default_values().keys() - own:
             gone = {name: f"{name} ({GONE[name]})" for name in unknown if name in GONE}
-            told = ", ".join(gone.get(name, name) for name in sorted(unknown))
-            raise InvalidParameters(f"expected names of parameters, got {told}")
+            unknown_names = ", ".join(gone.get(name, name) for name in sorted(unknown))
+            raise InvalidParameters(f"expected names of parameters, got {unknown_names}")
         return NodeParameters.from_values(default_values() | {"joint_names": list(joint_names)} | given)
 
     @staticmethod

@@ -41,7 +41,7 @@ class ColumnOrder:
         """Return a flat array of a message in the shape of `sizes`, with the node's columns; None if it is empty.
 
         Raises:
-            Rejected: `reason`, with the names of the sizes, for a wrong length; not_finite.
+            Rejected: with `reason` and the names of the sizes for a wrong length; not_finite.
 
         """
         if not flat.size:

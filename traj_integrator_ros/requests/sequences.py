@@ -88,8 +88,8 @@ class RequestRules:
         known, value = self.maps.get(fields.control_space), fields.control_space
         if known is None:
             spaces = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
-            told = f"control_space: expected 0 (DEFAULT), {spaces}, got {value}"
-            raise Rejected(RejectionReason.INVALID_CONTROL_SPACE, told)
+            message = f"control_space: expected 0 (DEFAULT), {spaces}, got {value}"
+            raise Rejected(RejectionReason.INVALID_CONTROL_SPACE, message)
         if not fields.degree and not fields.steps:
             return known
         if known.control_space is not ControlSpace.BSPLINE:

@@ -173,14 +173,14 @@ def _commanded(trajectory: PlannedTrajectory, units: JointUnits) -> str:
         return ""
     commanded = np.abs(extremes(motion)).max(axis=0)
     at_points = [trajectory.rows(field) for field in ("velocities", "accelerations")]
-    told = []
+    descriptions = []
     for kind, joints in units.kinds(trajectory.joint_names).items():
         parts = []
         for unit, peak, points in zip(kind[1:], commanded[1:, joints].max(axis=1), [*at_points, None], strict=True):
             planned = 0.0 if points is None else np.nanmax(np.abs(points[:, joints]))
             parts.append(f"{peak:.4g} {unit}" + (f" ({peak / planned:.2f} x the points')" if planned else ""))
-        told.append(", ".join(parts))
-    return f"; commanded at most {'; '.join(told)}"
+        descriptions.append(", ".join(parts))
+    return f"; commanded at most {'; '.join(descriptions)}"
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ class ToolParser(argparse.ArgumentParser):
     def option(
         self,
         name: str,
-        told: str,
+        description: str,
         metavar: str | None = None,
         kind: Callable[[str], object] = filled,
         default: object = None,
@@ -81,11 +81,11 @@ class ToolParser(argparse.ArgumentParser):
         group: argparse._ArgumentGroup | None = None,
     ) -> None:
         """Add an option with a value, or an argument."""
-        (group or self).add_argument(name, help=told, metavar=metavar, type=kind, default=default)
+        (group or self).add_argument(name, help=description, metavar=metavar, type=kind, default=default)
 
-    def flag(self, name: str, told: str, *, group: argparse._ArgumentGroup | None = None) -> None:
+    def flag(self, name: str, description: str, *, group: argparse._ArgumentGroup | None = None) -> None:
         """Add an option without a value."""
-        (group or self).add_argument(name, help=told, action="store_true")
+        (group or self).add_argument(name, help=description, action="store_true")
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """Return the options, by default from the process's arguments; `ros_arguments` are those from --ros-args on."""
@@ -152,8 +152,8 @@ def positive(text: str) -> float:
 def add_unit_options(parser: ToolParser) -> None:
     """Add the options --time-unit and --angle-unit, which `units_of` reads."""
     for name, known, else_ in (("time", TIME_UNITS, "by steps and size"), ("angle", ANGLES, "rad")):
-        told = f"unit of the {name}s of a table or NPZ that names none (default: {else_})"
-        parser.add_argument(f"--{name}-unit", choices=[*known], help=told)
+        description = f"unit of the {name}s of a table or NPZ that names none (default: {else_})"
+        parser.add_argument(f"--{name}-unit", choices=[*known], help=description)
 
 
 def units_of(options: argparse.Namespace) -> GivenUnits:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.limits import told_excess
+from ..execution.limits import describe_excess
 from ..execution.motion import Motion
 from ..execution.rows import Points, cubic_spline, motion_of_points
 from ..limits.joint_limits import JointLimits, excess
@@ -159,7 +159,7 @@ def violations(samples: Samples, robot: Robot, joints: Sequence[str] | None = No
     """Return a line for each joint and quantity beyond its limit; missing quantities are derived as in the figure."""
     drawn = curves(samples)
     return [
-        told_excess(quantity, joint, column[worst], bound, f"at {curve.time[worst]:.4g} s", unit)
+        describe_excess(quantity, joint, column[worst], bound, f"at {curve.time[worst]:.4g} s", unit)
         for joint in joints or samples.joint_names
         for (quantity, curve), unit in zip(drawn.items(), robot.units.of(joint), strict=False)
         for column in [curve.values[:, samples.joint_names.index(joint)]]
@@ -231,5 +231,5 @@ def _framed(axes: Axes, before: float, after: float, low: float) -> None:
     high = min(max(_LEAST_SHARE_SHOWN, 1.05 * after, 1.05 * before), max(_MOST_SHARE_SHOWN, 1.05 * after))
     axes.set_ylim(low * high if low else 0.0, high)
     if before > high:
-        told = f"before: up to {before:.3g}"
-        axes.text(0.01, 0.95, told, transform=axes.transAxes, va="top", fontsize=9, color="#555555")
+        label = f"before: up to {before:.3g}"
+        axes.text(0.01, 0.95, label, transform=axes.transAxes, va="top", fontsize=9, color="#555555")

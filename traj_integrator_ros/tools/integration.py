@@ -72,14 +72,14 @@ def completed(
         "dt": (np.array([node.dt]), f"steps are {node.dt:g} s (--dt)"),
         "start_position": (np.zeros(dof), "the start is at position 0 (--start-position)"),
     }
-    told = ", ".join(text for name, (_, text) in assumed.items() if name not in fields)
+    description = ", ".join(text for name, (_, text) in assumed.items() if name not in fields)
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"
         if name in ENDS[3:] and sequence.recorded is not None:
             raise RecordingError(f"{option}: expected actions, got a motion")
         if name in ENDS and len(value) != dof:
             raise RecordingError(f"{option}: expected {dof} numbers (the joints), got {len(value)}")
-    return replace(sequence, fields={name: value for name, (value, _) in assumed.items()} | fields), told
+    return replace(sequence, fields={name: value for name, (value, _) in assumed.items()} | fields), description
 
 
 def integrated(sequence: Sequence, robot: Robot, source: str, *, rows: bool) -> Integrated:
@@ -212,9 +212,9 @@ def _exceeded(plans: list[Motion], motions: list[Motion], limits: JointLimits, u
         which = f" of trajectory {number}" if len(motions) > 1 else ""
         for found in worst_violations(motion, limits):
             joint = limits.joint_names[found.joint]
-            yield found.told(joint, f"at {found.time:.4g} s{which}", units.of(joint)[found.order])
+            yield found.describe(joint, f"at {found.time:.4g} s{which}", units.of(joint)[found.order])
     steps_only = JointLimits(jerk=limits.jerk, joint_names=limits.joint_names)
     for number, plan in enumerate(plans):
-        told = "" if plan.with_accelerations else find_motion_violation(plan, steps_only)
-        if told:
-            yield told + (f", trajectory {number}" if len(plans) > 1 else "")
+        message = "" if plan.with_accelerations else find_motion_violation(plan, steps_only)
+        if message:
+            yield message + (f", trajectory {number}" if len(plans) > 1 else "")

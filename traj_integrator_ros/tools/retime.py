@@ -62,8 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, unit in zip(_KINDS, ("rad/s", "rad/s^2", "rad/s^3"), strict=True):
         parser.option(f"--{name}", f"limit of all joints, {unit}, instead of the robot's", "LIMIT", positive)
     parser.flag("--fastest", "in the shortest time, from rest to rest")
-    told = "time the smoothest path within this of the rows: the step of the encoders that recorded them (default: 0)"
-    parser.option("--tolerance", told, "RAD", positive, 0.0)
+    description = (
+        "time the smoothest path within this of the rows: the step of the encoders that recorded them (default: 0)"
+    )
+    parser.option("--tolerance", description, "RAD", positive, 0.0)
     parser.option("--duration", "with --fastest: in this time instead", "S", positive)
     parser.add_argument("--order", type=int, choices=(2, 3), default=3, help="2: no limit of jerk (default: 3)")
     parser.add_argument("--out", type=output, required=True, metavar="FILE", help="the motion, .csv")

@@ -1,6 +1,6 @@
 """An arm of ros2_control for a policy: measured positions out, actions in, through the client of the integrator.
 
-Knows no LeRobot.
+Does not need LeRobot.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class Arm:
     """Takes actions one by one, or as chunks.
 
     Args:
-        joints: in the policy's order.
-        period_s: of the actions.
+        joints: names in the policy's order.
+        period_s: time between two actions, s.
         delay: periods by which single actions are executed later, as `Pace` says.
         integrator: name of the node, whose parameter start_from is set to previous.
         joint_states: the topic.
         ros_arguments: what follows --ros-args.
-        within_s: longest time until the node and the first joint state are there.
+        within_s: longest time to wait for the node and the first joint state, s.
 
     Raises:
-        TimeoutError: they are not; Refused: the node refuses the parameter.
+        TimeoutError: node or joint state did not come; Refused: the node refuses the parameter.
 
     """
 
@@ -92,12 +92,12 @@ class Arm:
         self._client.publish(positions[None], dt=self.period_s, control_space="position", stamp_ns=stamp_ns)
 
     def prefix(self, stamp_ns: int, actions: int, inference_s: float) -> np.ndarray:
-        """The actions that a chunk with this stamp must begin with: nothing can change them any more.
+        """Return the actions with which a chunk of this stamp must begin, since they can no longer change.
 
         Args:
-            stamp_ns: of the observation.
+            stamp_ns: stamp of the observation.
             actions: length of the chunk.
-            inference_s: how long the policy will think.
+            inference_s: time that the policy will need, s.
 
         Returns:
             Positions `[fixed, joints]`, rad, the frozen prefix of real-time chunking; at most `actions` rows.
@@ -112,7 +112,7 @@ class Arm:
         return self._client.node.get_clock().now().nanoseconds
 
     def close(self) -> None:
-        """Brake, and leave."""
+        """Let the arm brake, and disconnect."""
         try:
             self._client.stop()
         finally:

@@ -14,12 +14,12 @@ class Ros2ControlConfig(RobotConfig):
     """An arm behind an integrator node.
 
     Args:
-        joints: those that the policy moves, in its order.
-        fps: rate of the actions, Hz: that of the dataset.
+        joints: names of the joints that the policy moves, in its order.
+        fps: rate of the actions, Hz, as in the dataset.
         delay: periods by which actions are executed later, for a smoother motion.
-        cameras: LeRobot's own, by name.
+        cameras: LeRobot's cameras by name.
         integrator: name of the node.
-        joint_states: the topic.
+        joint_states: topic of the joint states.
         ros_arguments: what follows --ros-args, such as ["-p", "use_sim_time:=true"].
 
     """

@@ -1,4 +1,4 @@
-"""Due times of a policy's single actions, and the chunks that carry them. Knows no ROS and no LeRobot."""
+"""Times at which a policy's single actions are due, and the chunks that carry them; without ROS and LeRobot."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 
 
 class Pace:
-    """Makes one motion of actions that come one by one, about one period after each other.
+    """Makes one motion of actions that come one by one, about one period apart.
 
-    An action is due one period after the one before, so it does not matter when within its period it comes. Each goes
-    out as a chunk that begins with the one before and goes on at the same pace for one period more, so the arm moves on
-    until an action that is late.
+    An action is due one period after the one before, whenever it comes within its period. It is sent as a chunk that
+    begins with the action before and goes on at the same pace for one more period, so that the arm moves on if the next
+    action is late.
 
     Args:
-        period_ns: of the actions.
-        delay: how many periods later than the policy means actions are executed. With 2, the motion passes through
-            actions that are known; with fewer, it follows the policy sooner and corrects itself more.
+        period_ns: time between two actions, ns.
+        delay: number of periods by which actions are executed later than the policy means. With 2, the motion passes
+            through known actions; with fewer, it follows the policy sooner and needs more corrections.
 
     """
 
     def __init__(self, period_ns: int, delay: int) -> None:
         self.period_ns, self.delay = period_ns, delay
         self.early = self.late = 0
-        """Numbers of actions that replaced the previous one, at most two periods early, and of those after a gap."""
+        """Number of actions that came before the previous one was due, and of those that came after a gap."""
         self._due_ns: int | None = None
         self._before = self._last = np.zeros(0)
 
@@ -33,11 +33,11 @@ class Pace:
 
         Args:
             action: positions `[joints]`, rad.
-            now_ns: when it comes.
-            committed: what is commanded at a time, `[joints]`; asked where no action leads to this one.
+            now_ns: time of arrival.
+            committed: returns the command at a time, `[joints]`; called if no action precedes this one.
 
         Returns:
-            Positions `[3, joints]`, each one reached a period after the one before, and when the first period begins.
+            Positions `[3, joints]`, each reached one period after the one before, and the begin of the first period.
 
         """
         period_ns, soonest_ns = self.period_ns, now_ns + self.delay * self.period_ns

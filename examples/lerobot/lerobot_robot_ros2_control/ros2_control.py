@@ -17,7 +17,7 @@ from .config_ros2_control import Ros2ControlConfig
 class Ros2Control(Robot):
     """Observes `<joint>.pos`, rad, and takes actions of the same names, one by one at the policy's rate.
 
-    `arm` takes chunks, and tells what a chunk has to begin with.
+    `arm` takes chunks, and has the actions with which a chunk must begin.
     """
 
     config_class = Ros2ControlConfig
@@ -64,7 +64,7 @@ class Ros2Control(Robot):
 
     @property
     def is_calibrated(self) -> bool:
-        """Always: joint_states are in rad."""
+        """Return True, since joint_states are in rad."""
         return True
 
     def calibrate(self) -> None:
@@ -87,7 +87,7 @@ class Ros2Control(Robot):
         return {key: float(action[key]) for key in self._keys}
 
     def disconnect(self) -> None:
-        """Brake, and leave."""
+        """Let the arm brake, and disconnect."""
         arm, self.arm = self.arm, None
         try:
             if arm is not None:
