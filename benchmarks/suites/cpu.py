@@ -41,7 +41,7 @@ IN_TORCH = "the same in torch operations"
 
 @suite("cpu_entries")
 def cpu_entries(quick: bool, only: int | None = None) -> Iterator[Case]:
-    """The public function, and beside it every other entry."""
+    """Time the public function and, for comparison, every other entry."""
     for batch in sizes(quick, only, (1, 100), (1, 100, 10_000)):
         problem = clique_problem(batch)
         yield problem.case(
@@ -54,7 +54,7 @@ def cpu_entries(quick: bool, only: int | None = None) -> Iterator[Case]:
 
 
 def borrowed_memory(problem: Problem, spline: SplineForm | None = None) -> Run:
-    """The engine: numpy arrays in and out, no autograd, nothing allocated; the clique, or a spline."""
+    """Return the engine's work on numpy arrays, for the clique or a spline, without autograd and allocations."""
     from traj_integrator_ros.kernels import native
 
     which = native.MAP_NUMBERS["clique"] if spline is None else native.spline_form(spline)
@@ -72,7 +72,7 @@ def borrowed_memory(problem: Problem, spline: SplineForm | None = None) -> Run:
 
 
 def dropin_step(problem: Problem) -> Step:
-    """The class under its published name, with the caller's buffers."""
+    """Return a step by the class under its published name, with the caller's buffers."""
     buffers = [torch.empty_like(problem.upstream[0]) for _ in range(5)]
     rate = torch.full((HORIZON,), 1 / DT)
 

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def optimum() -> float:
-    """The least cost of the same problem, by gradients."""
+    """Return the least cost of the same problem, found by gradient descent."""
     velocities = torch.zeros(1, 32, 7, requires_grad=True)
     rows = torch.from_numpy(START).float()[:, None]
     solver = torch.optim.LBFGS([velocities], max_iter=500, line_search_fn="strong_wolfe", tolerance_change=1e-12)

@@ -8,13 +8,13 @@ from execution_cases import bounds
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.governor.reference import PlannedMotion, Reading, references
+from traj_integrator_ros.governor.reference import Interpolation, PlannedMotion, references
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
 from traj_integrator_ros.requests.rejection import Rejected
 
 DT, ORIGIN_NS = 0.02, 10**12
-READING = Reading(0.01, bounds(1))
+INTERPOLATION = Interpolation(0.01, bounds(1))
 LINE = 0.5 * DT * np.arange(1, 33)
 
 
@@ -25,7 +25,7 @@ def commanded(position: float, velocity: float) -> State:
 def read(rows: np.ndarray, begin: State, space: str = "clique", **changes: object) -> PlannedMotion:
     plan = Plan(MAPS[space], np.full(len(rows), DT), rows[:, None], None, ORIGIN_NS)
     plan = Plan(**{**plan.__dict__, **changes}) if changes else plan
-    (planned,) = references(plan, ORIGIN_NS, ORIGIN_NS, lambda _: begin, READING)
+    (planned,) = references(plan, ORIGIN_NS, ORIGIN_NS, lambda _: begin, INTERPOLATION)
     return planned
 
 

@@ -116,7 +116,7 @@ class Call(NamedTuple):
         return range(first, len(self.results) if self.goal.are_shared(batch) else min(1 + STARTS, len(self.results)))
 
     def part(self, begin: int, end: int) -> Call:
-        """Return the call for some of the trajectories; its sums have memory of their own."""
+        """Return the call for some of the trajectories; its sums over them are stored separately."""
         batch, horizon, dof = self.shape
         which, size = slice(begin, end), end - begin
         if self.upstream is None:

@@ -120,13 +120,13 @@ class Beginning:
             return path
         return replace(path, actions=path.actions[1:])
 
-    def mismatch(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> str:
+    def mismatch(self, plan: Plan, present: Present, blend_ns: int, now_ns: int) -> str:
         """Describe how far a plan begins from where the robot is, or may be by then; empty if it is near enough."""
         tolerance, measured = self._parameters.limits_start_deviation, self._measured(now_ns)
         if tolerance <= 0:
             return ""
         if plan.start is None:
-            return self._leap(plan, present, join_ns, now_ns, measured)
+            return self._leap(plan, present, blend_ns, now_ns, measured)
         if measured is None:
             return ""
         at = self._published.motion_clock.at
@@ -149,7 +149,7 @@ class Beginning:
             f"got {position[joint]:.6g}{_ANEW}"
         )
 
-    def _leap(self, plan: Plan, present: Present, join_ns: int, now_ns: int, measured: MeasuredState | None) -> str:
+    def _leap(self, plan: Plan, present: Present, blend_ns: int, now_ns: int, measured: MeasuredState | None) -> str:
         """Describe a joint whose first position is further from the robot than the plan's own speed explains.
 
         The robot may be anywhere between its measured position, the commands since the plan's origin, and the end of
@@ -164,9 +164,9 @@ class Beginning:
         def beyond(places: np.ndarray) -> np.ndarray:
             return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
 
-        if (beyond(present.planned.state_at(join_ns).position[None]) <= 0).all():  # Then no other position matters.
+        if (beyond(present.planned.state_at(blend_ns).position[None]) <= 0).all():  # Then no other position matters.
             return ""
-        executed = present.planned.rest_from(join_ns)
+        executed = present.planned.rest_from(blend_ns)
         places = np.vstack([executed.coefficients[:, 0], executed.end.position])
         if measured is not None:
             places = np.vstack([places, turned(measured.position, places[0], self._parameters.continuous)])
@@ -184,7 +184,7 @@ class Beginning:
             f"{places[0][joint]:.6g}{_ANEW}"
         )
 
-    def allow(self, candidate: Candidate, present: Present, join_ns: int, now_ns: int) -> None:
+    def allow(self, candidate: Candidate, present: Present, blend_ns: int, now_ns: int) -> None:
         """Refuse a motion if the robot is away both from its command and from where the plan begins.
 
         Raises:
@@ -197,7 +197,7 @@ class Beginning:
             return
         if (measured := self._measured(now_ns)) is None:
             return
-        begins = candidate.planned.state_at(max(join_ns, candidate.planned.valid_from_ns)).position
+        begins = candidate.planned.state_at(max(blend_ns, candidate.planned.valid_from_ns)).position
         gap, lead = (self._apart(measured, there) for there in (present.planned.state_at(at_ns).position, begins))
         joint, away = (int((part / distance).argmax()) for part in (lead, gap))
         if lead[joint] > distance[joint] and gap[away] > distance[away]:

@@ -19,11 +19,11 @@ from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
 from ..requests.rejection import RejectionReason, require_finite
-from .reference import PlannedMotion, Reading
+from .reference import Interpolation, PlannedMotion
 from .slow import slow
 from .stop import stopped_at_end
 
-Read = Callable[[Reading], Iterator[PlannedMotion]]
+Interpolants = Callable[[Interpolation], Iterator[PlannedMotion]]
 """Yields the interpolants of a plan: the one of a chunk, or those of a complete plan with the best one first."""
 Fault = Callable[[], str] | None
 """Describes the fault of a candidate when it is called; None if the candidate has no fault."""
@@ -37,29 +37,29 @@ _MOST_APART = 0.03
 """Largest distance, rad or m, at which a chunk that exceeds limits is followed within them instead of being slowed."""
 _OF_RANGE = 0.03
 """The same distance as a share of the joint's range, for joints with a range below 1 rad or m."""
-_NO_JOIN = "motion: the plan cannot be joined from the present command within the limits"
+_NO_BLEND = "motion: the plan cannot be blended with the present command within the limits"
 
 
 class Candidate(NamedTuple):
     """A motion from the present command to a plan and along it, with the planned motion itself."""
 
-    joined: Motion
+    blended: Motion
     planned: PlannedMotion
     delay: float = 0.0
     """Time by which the plan was slowed, s."""
 
     @staticmethod
-    def alone(join_ns: int, motion: Motion) -> Candidate:
+    def alone(blend_ns: int, motion: Motion) -> Candidate:
         """Return the candidate whose motion is the plan itself, without a blend."""
-        return Candidate(motion, PlannedMotion(join_ns, motion))
+        return Candidate(motion, PlannedMotion(blend_ns, motion))
 
 
-class JoinPoint(NamedTuple):
+class BlendPoint(NamedTuple):
     """The commanded state where a plan begins, and the bounds of the blend from there."""
 
     state: State
     """Commanded state at that time."""
-    join_ns: int
+    blend_ns: int
     stopped: np.ndarray
     """Joints that stop as fast as they may instead of following rows, bool `[dof]`."""
     floating: np.ndarray
@@ -95,7 +95,7 @@ class Candidates:
 
     def __init__(self, parameters: NodeParameters, limits: JointLimits, assumed: Bounds) -> None:
         self._parameters, self._assumed = parameters, assumed
-        self._reading = Reading(parameters.publish_rest_tolerance, assumed, limits)
+        self._interpolation = Interpolation(parameters.publish_rest_tolerance, assumed, limits)
 
     @property
     def slows(self) -> bool:
@@ -103,11 +103,11 @@ class Candidates:
         return self._parameters.limits_action == ACTION_RETIME
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def first(self, read: Read, point: JoinPoint) -> tuple[Candidate | None, str]:
+    def first(self, interpolants: Interpolants, point: BlendPoint) -> tuple[Candidate | None, str]:
         """Return the first candidate that keeps its limits, by itself or once it is slowed; callable in any thread.
 
         Args:
-            read: yields the interpolants of the plan.
+            interpolants: yields the interpolants of the plan.
             point: the commanded state where the plan begins.
 
         Returns:
@@ -117,19 +117,21 @@ class Candidates:
             Rejected: non_finite_result or brake_impossible.
 
         """
-        fallback, finding = self.at_once(read, point)
+        fallback, finding = self.at_once(interpolants, point)
         if not finding or not self.slows:
             return fallback, finding
-        soonest, reason = self._soonest(islice(read(self._reading._replace(slows=True)), _MOST_SLOWED), point)
+        soonest, reason = self._soonest(
+            islice(interpolants(self._interpolation._replace(slows=True)), _MOST_SLOWED), point
+        )
         if soonest is not None:
             return soonest, ""
         return fallback, finding + (reason and f"; it cannot be slowed (speeds as parts of the plan's): {reason}")
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def at_once(self, read: Read, point: JoinPoint) -> tuple[Candidate | None, str]:
+    def at_once(self, interpolants: Interpolants, point: BlendPoint) -> tuple[Candidate | None, str]:
         """Return what `first` returns if nothing is slowed, since slowing takes longer."""
         finding, fallback = "", None
-        for planned in read(self._reading):
+        for planned in interpolants(self._interpolation):
             require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
             candidate, fault = self._judged(self._ended(planned, point), point)
             if fault is None:
@@ -137,7 +139,7 @@ class Candidates:
             finding, fallback = finding or fault(), fallback or candidate
         return fallback, finding
 
-    def _soonest(self, slowly: Iterator[PlannedMotion], point: JoinPoint) -> tuple[Candidate | None, str]:
+    def _soonest(self, slowly: Iterator[PlannedMotion], point: BlendPoint) -> tuple[Candidate | None, str]:
         """Slow the interpolants of a plan; return the one that ends first, or why the first of them cannot be slowed.
 
         The first interpolant that can be slowed is taken, unless slowing makes it longer than `_CONTRADICTORY` allows.
@@ -149,22 +151,22 @@ class Candidates:
         moves = bool((np.abs(point.state.known[1:]) > SAME[1:]).any())
         for planned in slowly:
             ended = self._ended(planned, point) if moves else self._followed_freely(planned, point)
-            ended = self._slowed(ended) if ended is not None else _NO_JOIN
+            ended = self._slowed(ended) if ended is not None else _NO_BLEND
             if isinstance(ended, str):
                 reason = reason or ended
                 continue
             candidate, fault = self._judged(ended, point)
             if fault is not None:
                 continue
-            if soonest is None or candidate.joined.duration < soonest.joined.duration:
+            if soonest is None or candidate.blended.duration < soonest.blended.duration:
                 soonest = candidate
-            if not planned.is_complete or candidate.joined.duration <= _CONTRADICTORY * planned.motion.duration:
+            if not planned.is_complete or candidate.blended.duration <= _CONTRADICTORY * planned.motion.duration:
                 break
         return soonest, reason
 
-    def _ended(self, planned: PlannedMotion, point: JoinPoint) -> Ended:
+    def _ended(self, planned: PlannedMotion, point: BlendPoint) -> Ended:
         """Return what remains of a planned motion, with its stop, and with the joints stopped that `point` names."""
-        rest, limits, bounds = planned.remainder(point.join_ns), point.limits, point.bounds
+        rest, limits, bounds = planned.remainder(point.blend_ns), point.limits, point.bounds
         if planned.keeps_limits:  # Neither the interpolation of its points nor the blend to it counts as a violation.
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
         raised = bounds.raised_to(rest.valid)
@@ -174,16 +176,16 @@ class Candidates:
             rest = _with_stops(rest, point.state, point.stopped, bounds)
         return Ended(planned, rest, raised, limits)
 
-    def _followed_freely(self, planned: PlannedMotion, point: JoinPoint) -> Ended | None:
+    def _followed_freely(self, planned: PlannedMotion, point: BlendPoint) -> Ended | None:
         """Blend to a plan as if the plan kept its limits; None if there is no such blend."""
-        rest = planned.remainder(point.join_ns).valid
+        rest = planned.remainder(point.blend_ns).valid
         raised = replace(point.bounds, most=np.inf, deceleration=None).raised_to(rest)
         ended = self._ended(planned, point._replace(bounds=raised.containing(rest)))
         if (followed := self._followed(ended, point)) is None:
             return None
         motion = followed.motion._replace(plan_from=0.0)
         # Later plans continue the slowed plan from here on: the original one is elsewhere by then.
-        return ended._replace(planned=planned._replace(start_ns=point.join_ns, motion=motion), motion=motion)
+        return ended._replace(planned=planned._replace(start_ns=point.blend_ns, motion=motion), motion=motion)
 
     def _slowed(self, ended: Ended) -> Ended | str:
         """Slow a motion where it exceeds limits; returns the reason if no slowed motion is found."""
@@ -196,7 +198,7 @@ class Candidates:
         slowed = found if motion.plan_from <= 0 else found.begun_earlier(motion.plan_from)
         return ended._replace(motion=slowed, delay=slowed.duration - motion.duration)
 
-    def _judged(self, ended: Ended, point: JoinPoint) -> tuple[Candidate | None, Fault]:
+    def _judged(self, ended: Ended, point: BlendPoint) -> tuple[Candidate | None, Fault]:
         """Return the candidate for a motion, or None if it must not be executed, and its fault.
 
         A chunk may exceed limits if a motion within the limits stays near it. A complete plan has to pass its points.
@@ -211,12 +213,12 @@ class Candidates:
         followed = self._followed(ended, point)
         most = np.minimum(_MOST_APART, _OF_RANGE * (self._assumed.position_max - self._assumed.position_min))
         if followed is None or (not warns and (followed.apart > most).any()):
-            return None, fault or check(ended.motion.valid, limits) or (lambda: _NO_JOIN)
+            return None, fault or check(ended.motion.valid, limits) or (lambda: _NO_BLEND)
         if fault is None and not (at_points and followed.motion is ended.motion):
             fault = check(followed.motion, limits, steps=False)
-        return _candidate(ended, followed, point.join_ns), fault
+        return _candidate(ended, followed, point.blend_ns), fault
 
-    def _followed(self, ended: Ended, point: JoinPoint) -> Followed | None:
+    def _followed(self, ended: Ended, point: BlendPoint) -> Followed | None:
         """Blend from the present command to a motion that ends at rest (see `follow`); None if there is no blend."""
         motion, bounds = ended.motion, ended.bounds
         if ended.planned.keeps_limits:
@@ -230,12 +232,12 @@ class Candidates:
         return follow(point.state, motion, bounds, self._parameters.publish_bandwidth, point.floating)
 
 
-def _candidate(ended: Ended, followed: Followed, join_ns: int) -> Candidate:
+def _candidate(ended: Ended, followed: Followed, blend_ns: int) -> Candidate:
     """Return the executed motion with the planned one that later plans continue, moved to where it is followed."""
-    before, kept, begun_ns, shift = ended.planned.motion, ended.motion, join_ns, followed.shift
-    into = (join_ns - ended.planned.start_ns) * NANOSECOND_S
+    before, kept, begun_ns, shift = ended.planned.motion, ended.motion, blend_ns, followed.shift
+    into = (blend_ns - ended.planned.start_ns) * NANOSECOND_S
     if 0 < into < before.duration:  # A later plan may begin, by its stamp, before this one does.
-        kept, begun_ns = before.until(into).then(kept), join_ns - whole_ns(into)
+        kept, begun_ns = before.until(into).then(kept), blend_ns - whole_ns(into)
     kept = kept.moved(shift) if np.count_nonzero(shift) else kept
     return Candidate(followed.motion, PlannedMotion(begun_ns, kept, why_slow=ended.planned.why_slow), ended.delay)
 

@@ -52,10 +52,10 @@ class PlannedMotion(NamedTuple):
             return resting(self.motion.end.position, MOMENT_S)
         return self.motion.from_time(into)
 
-    def remainder(self, join_ns: int) -> Motion:
+    def remainder(self, blend_ns: int) -> Motion:
         """Return the motion from a time on; if it begins later, its first segment is extended backwards."""
-        early = (self.start_ns - join_ns) * NANOSECOND_S
-        return self.motion.begun_earlier(early) if early > 0 else self.rest_from(join_ns)
+        early = (self.start_ns - blend_ns) * NANOSECOND_S
+        return self.motion.begun_earlier(early) if early > 0 else self.rest_from(blend_ns)
 
     def between(self, begin_ns: int, end_ns: int) -> Motion:
         """Return the motion between two times, ns, with rest after its end."""
@@ -74,7 +74,7 @@ class PlannedMotion(NamedTuple):
         return motion.then(resting(motion.end.position, missing))
 
 
-class Reading(NamedTuple):
+class Interpolation(NamedTuple):
     """What the interpolation of a plan depends on besides the plan."""
 
     rest_tolerance: float
@@ -88,7 +88,7 @@ class Reading(NamedTuple):
 
 
 def references(
-    plan: Plan, origin_ns: int, at_ns: int, commanded: Callable[[int], State], reading: Reading
+    plan: Plan, origin_ns: int, at_ns: int, commanded: Callable[[int], State], interpolation: Interpolation
 ) -> Iterator[PlannedMotion]:
     """Yield the interpolant of a plan; for a complete plan, all of them, the best first (`complete_plan`).
 
@@ -100,40 +100,40 @@ def references(
         origin_ns: when its first step begins, ns.
         at_ns: when it begins to be executed, ns.
         commanded: returns the commanded state at a time, ns.
-        reading: see `Reading`.
+        interpolation: see `Interpolation`.
 
     """
     if not len(plan.steps):
         yield PlannedMotion(origin_ns, resting(plan.start.position, MOMENT_S))
         return
     if plan.is_complete:
-        given = commanded(origin_ns), reading.limits, reading.assumed
-        for motion, keeps in motions_of(plan, *given, slows=reading.slows):
+        given = commanded(origin_ns), interpolation.limits, interpolation.assumed
+        for motion, keeps in motions_of(plan, *given, slows=interpolation.slows):
             yield PlannedMotion(origin_ns, motion, is_complete=True, keeps_limits=keeps)
         return
-    is_limited = bool(np.isfinite(reading.assumed.velocity).all())
+    is_limited = bool(np.isfinite(interpolation.assumed.velocity).all())
     if is_limited and plan.is_positions and plan.spline is None and (plan.actions == plan.actions[0]).all():
-        yield _goal(plan, origin_ns, at_ns, commanded(at_ns), reading)
+        yield _goal(plan, origin_ns, at_ns, commanded(at_ns), interpolation)
         return
-    yield _chunk(plan, origin_ns, plan.start or commanded(origin_ns), reading)
+    yield _chunk(plan, origin_ns, plan.start or commanded(origin_ns), interpolation)
 
 
-def _goal(plan: Plan, origin_ns: int, at_ns: int, begin: State, reading: Reading) -> PlannedMotion:
+def _goal(plan: Plan, origin_ns: int, at_ns: int, begin: State, interpolation: Interpolation) -> PlannedMotion:
     """Return the fastest motion to the only position of a plan. Raises Rejected: limits_violated."""
     arrival = max((origin_ns - at_ns) * NANOSECOND_S + float(plan.steps[0]), 0.0)
     try:
-        return PlannedMotion(at_ns, fastest_to(plan.actions[0], begin, reading.assumed, arrival))
+        return PlannedMotion(at_ns, fastest_to(plan.actions[0], begin, interpolation.assumed, arrival))
     except ValueError as error:
         raise Rejected(RejectionReason.LIMITS, f"motion: {error}") from None
 
 
-def _chunk(plan: Plan, origin_ns: int, begin: State, reading: Reading) -> PlannedMotion:
+def _chunk(plan: Plan, origin_ns: int, begin: State, interpolation: Interpolation) -> PlannedMotion:
     """Return the interpolant of a chunk that begins in a state."""
     states = rows_of(plan, begin)
     if (motion := motion_between(plan, states)) is not None:
         return PlannedMotion(origin_ns, motion)
     steps, rows = plan.steps, states[0]
-    rests = rests_at_end(rows, float(steps[-1]), reading.rest_tolerance)
+    rests = rests_at_end(rows, float(steps[-1]), interpolation.rest_tolerance)
     if plan.is_velocities:
         return PlannedMotion(origin_ns, fit(steps, plan.actions, rests, start=rows[0]).motion)
     if plan.is_positions and plan.start is None:  # It begins with its own first row.

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
 from ..requests.plan import Plan
-from .candidates import Candidate, Candidates, JoinPoint, Read
-from .reference import PlannedMotion, Reading
+from .candidates import BlendPoint, Candidate, Candidates, Interpolants
+from .reference import Interpolation, PlannedMotion
 
 
 class Search:
@@ -18,18 +18,18 @@ class Search:
         plan: the plan.
         point: the commanded state where the plan begins.
         dropped: number of steps of the plan that are over by then.
-        read: yields the interpolants of the plan.
+        interpolants: yields the interpolants of the plan.
 
     """
 
-    def __init__(self, plan: Plan, point: JoinPoint, dropped: int, read: Read | None = None) -> None:
-        self.plan, self.point, self.dropped, self.read = plan, point, dropped, read
+    def __init__(self, plan: Plan, point: BlendPoint, dropped: int, interpolants: Interpolants | None = None) -> None:
+        self.plan, self.point, self.dropped, self.interpolants = plan, point, dropped, interpolants
         self.took_s = 0.0
         self._is_wanted = True
         self._found: Future[tuple[Candidate | None, str]] = Future()
 
     @staticmethod
-    def over(candidate: Candidate, plan: Plan, point: JoinPoint, dropped: int, took_s: float = 0.0) -> Search:
+    def over(candidate: Candidate, plan: Plan, point: BlendPoint, dropped: int, took_s: float = 0.0) -> Search:
         """Return a search that is over because its candidate is known."""
         search = Search(plan, point, dropped)
         search.took_s = took_s
@@ -38,7 +38,7 @@ class Search:
 
     def run_at_once(self, candidates: Candidates) -> None:
         """Find the motion, unless the plan has to be slowed, which takes longer: then the search is not over."""
-        candidate, finding = candidates.at_once(self.read, self.point)
+        candidate, finding = candidates.at_once(self.interpolants, self.point)
         if not finding or not candidates.slows:
             self._found.set_result((candidate, finding))
 
@@ -46,8 +46,8 @@ class Search:
         """Search, in any thread."""
         began = time.monotonic()
 
-        def wanted(reading: Reading) -> Iterator[PlannedMotion]:
-            for planned in self.read(reading):
+        def wanted(interpolation: Interpolation) -> Iterator[PlannedMotion]:
+            for planned in self.interpolants(interpolation):
                 if not self._is_wanted:
                     raise _NotWanted
                 yield planned
@@ -78,12 +78,12 @@ class Search:
         """Return whether a candidate without a fault was found."""
         return self._found.exception() is None and not self._found.result()[1]
 
-    def begun_at(self, join_ns: int) -> Search:
+    def begun_at(self, blend_ns: int) -> Search:
         """Return the same search with its candidate, which begins at rest, begun at another time."""
         candidate, _ = self.result()
-        begun_ns = candidate.planned.start_ns + join_ns - self.point.join_ns
+        begun_ns = candidate.planned.start_ns + blend_ns - self.point.blend_ns
         candidate = candidate._replace(planned=candidate.planned._replace(start_ns=begun_ns))
-        return Search.over(candidate, self.plan, self.point._replace(join_ns=join_ns), self.dropped, self.took_s)
+        return Search.over(candidate, self.plan, self.point._replace(blend_ns=blend_ns), self.dropped, self.took_s)
 
     def tell(self, over: Callable[[], None]) -> None:
         """Have a function called in the search's thread when the search is over."""

@@ -19,12 +19,12 @@ from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .beginning import Beginning
-from .candidates import Candidate, Candidates, JoinPoint, Read
+from .candidates import BlendPoint, Candidate, Candidates, Interpolants
 from .executable import ExecutableTrajectory, require_written, schedule
 from .measured import JointStates
 from .monitor import allowance_of
 from .published import PublishedMotion
-from .reference import PlannedMotion, Reading, references, stops_of
+from .reference import Interpolation, PlannedMotion, references, stops_of
 from .search import Search
 from .sent import Present
 from .slow import fastest, gently, slow
@@ -78,7 +78,7 @@ class TrajectoryMaker:
             return None
         if present is None or not present.follows:
             return None
-        return present.planned.state_at(self._join_ns(present, now_ns))
+        return present.planned.state_at(self._blend_ns(present, now_ns))
 
     def present(self, plan: Plan, now_ns: int) -> Present:
         """Return the motion that is commanded from now on, from which a plan is blended in.
@@ -95,22 +95,22 @@ class TrajectoryMaker:
 
     def executable(self, search: Search, present: Present, now_ns: int) -> ExecutableTrajectory:
         """Return the trajectory with the motion that a search has found. Raises Rejected."""
-        candidate, plan, join_ns = self.found(search), search.plan, search.point.join_ns
+        candidate, plan, blend_ns = self.found(search), search.plan, search.point.blend_ns
         if np.count_nonzero(self._published.guard.stopped):
-            candidate = self._gently(candidate, join_ns)
+            candidate = self._gently(candidate, blend_ns)
         if plan.is_complete and not plan.untimed and candidate.planned is not present.planned:
-            began_ns = candidate.planned.start_ns - self._origin_ns(plan, join_ns)
+            began_ns = candidate.planned.start_ns - self._origin_ns(plan, blend_ns)
             late = began_ns * NANOSECOND_S + candidate.planned.motion.duration - plan.duration
             candidate = candidate._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            self.beginning.allow(candidate, present, join_ns, now_ns)
+            self.beginning.allow(candidate, present, blend_ns, now_ns)
             if candidate.planned.why_slow:
                 self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {candidate.planned.why_slow}"))
-            return self._executable(plan, present, candidate, join_ns, now_ns, search.dropped)
+            return self._executable(plan, present, candidate, blend_ns, now_ns, search.dropped)
 
-    def _gently(self, candidate: Candidate, join_ns: int) -> Candidate:
+    def _gently(self, candidate: Candidate, blend_ns: int) -> Candidate:
         """Slow the beginning of a motion in directions in which joints were stopped. Raises Rejected: deviation."""
-        motion, pace = candidate.joined, _GENTLE * self.allowance.full_speed
+        motion, pace = candidate.blended, _GENTLE * self.allowance.full_speed
         found = gently(motion, self._published.guard.stopped, pace, self.assumed.bounds.raised_to(motion).rates)
         if found is motion:
             return candidate
@@ -119,7 +119,7 @@ class TrajectoryMaker:
                 RejectionReason.DEVIATION,
                 f"motion: expected it to lead on at {_GENTLE:g} rad/s where the robot was stopped, but {found}",
             )
-        return Candidate.alone(join_ns, found)._replace(delay=found.duration - motion.duration)
+        return Candidate.alone(blend_ns, found)._replace(delay=found.duration - motion.duration)
 
     def _at(self, now_ns: int) -> int:
         """Return the present time of the motion's clock, ns, by which plans begin."""
@@ -147,29 +147,29 @@ class TrajectoryMaker:
         """
         if not plan.untimed:
             plan = plan.completed(present.planned.motion, self._parameters.continuous)
-        join_ns, at_ns = self._join_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
-        self.refuse_or_warn(self.beginning.mismatch(plan, present, join_ns, now_ns), RejectionReason.START_MISMATCH)
+        blend_ns, at_ns = self._blend_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
+        self.refuse_or_warn(self.beginning.mismatch(plan, present, blend_ns, now_ns), RejectionReason.START_MISMATCH)
         try:
-            wait, dropped = schedule(plan, join_ns, at_ns, self._parameters.publish_longest_wait)
+            wait, dropped = schedule(plan, blend_ns, at_ns, self._parameters.publish_longest_wait)
         except Rejected as rejected:
             over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= at_ns + self._lead_ns
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= at_ns or over_at_once:
                 raise
             # It is over before the controller is at its beginning, and goes there for the sequences that follow.
             candidate = Candidate(present.planned.motion, present.planned)
-            return Search.over(candidate, plan, self._join_point(plan, present, join_ns, now_ns), len(plan.steps))
+            return Search.over(candidate, plan, self._blend_point(plan, present, blend_ns, now_ns), len(plan.steps))
         if wait:
-            join_ns = plan.origin_ns
-        point = self._join_point(plan, present, join_ns, now_ns)
-        return Search(plan, point, dropped, self._read(plan, present, join_ns))
+            blend_ns = plan.origin_ns
+        point = self._blend_point(plan, present, blend_ns, now_ns)
+        return Search(plan, point, dropped, self._interpolants_of(plan, present, blend_ns))
 
     def fits(self, search: Search, present: Present, now_ns: int) -> bool:
         """Return whether a motion that was found still fits: the command will be as the search assumed."""
         point, at_ns = search.point, self._at(now_ns)
         earliest_ns = present.known_from_ns if present.known_from_ns > at_ns else at_ns + SPARE_NS
-        if point.join_ns < earliest_ns:
+        if point.blend_ns < earliest_ns:
             return False
-        return self._is_same(search, present.planned.state_at(point.join_ns), present)
+        return self._is_same(search, present.planned.state_at(point.blend_ns), present)
 
     def _is_same(self, search: Search, state: State, present: Present) -> bool:
         """Return whether the command is as a search assumed it, or near enough for the bridge from a measured state.
@@ -184,9 +184,9 @@ class TrajectoryMaker:
         """Begin a motion that was found for a plan without a time now; None if it does not begin at rest."""
         if (plan.origin_ns and not plan.untimed) or np.count_nonzero(search.point.state[1:]) or not search.succeeded:
             return None
-        join_ns = self._join_ns(present, now_ns)
-        state, rests = present.planned.state_at(join_ns), not present.planned.rest_from(join_ns).moves
-        return search.begun_at(join_ns) if rests and self._is_same(search, state, present) else None
+        blend_ns = self._blend_ns(present, now_ns)
+        state, rests = present.planned.state_at(blend_ns), not present.planned.rest_from(blend_ns).moves
+        return search.begun_at(blend_ns) if rests and self._is_same(search, state, present) else None
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
         """Return the fastest stop from the present command; None if nothing is commanded.
@@ -199,24 +199,24 @@ class TrajectoryMaker:
         if present is None:
             return None
         present.require_known(self._at(now_ns))
-        join_ns = self._join_ns(present, now_ns)
-        candidate = Candidate.alone(join_ns, self._fastest_stop(present.planned, join_ns))
-        return self._executable(None, present, candidate, join_ns, now_ns)
+        blend_ns = self._blend_ns(present, now_ns)
+        candidate = Candidate.alone(blend_ns, self._fastest_stop(present.planned, blend_ns))
+        return self._executable(None, present, candidate, blend_ns, now_ns)
 
     def back(self, now_ns: int, way: np.ndarray) -> ExecutableTrajectory | None:
         """Return the slow motion by which the command goes back, rad, `[dof]`; None if limits leave no distance."""
         present = self._published.present.own(now_ns)
-        join_ns, rates = self._join_ns(present, now_ns), self.assumed.bounds.rates
+        blend_ns, rates = self._blend_ns(present, now_ns), self.assumed.bounds.rates
         rates = np.vstack([np.minimum(rates[0], _BACK * self.allowance.full_speed), rates[1:]])
-        begin = present.planned.state_at(join_ns).position
+        begin = present.planned.state_at(blend_ns).position
         end = np.clip(begin + way, self.assumed.bounds.position_min, self.assumed.bounds.position_max)
         motion = fastest(np.stack([begin, end]), rates, self._parameters.joint_names).motion
-        return self._executable(None, present, Candidate.alone(join_ns, motion), join_ns, now_ns)
+        return self._executable(None, present, Candidate.alone(blend_ns, motion), blend_ns, now_ns)
 
-    def _fastest_stop(self, planned: PlannedMotion, join_ns: int) -> Motion:
+    def _fastest_stop(self, planned: PlannedMotion, blend_ns: int) -> Motion:
         """Return the fastest stop of a motion, which may be as fast as the motion itself."""
-        braking = self.assumed.bounds.raised_to(planned.rest_from(join_ns).unbraked.soon)
-        return fastest_stop(planned.state_at(join_ns), braking)
+        braking = self.assumed.bounds.raised_to(planned.rest_from(blend_ns).unbraked.soon)
+        return fastest_stop(planned.state_at(blend_ns), braking)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
         """Return the motion in execution within lowered limits: slowed along its path or, failing that, stopped.
@@ -228,8 +228,8 @@ class TrajectoryMaker:
         if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
             return None
         present.require_known(self._at(now_ns))
-        join_ns = self._join_ns(present, now_ns)
-        rest, state = present.planned.rest_from(join_ns), present.planned.state_at(join_ns)
+        blend_ns = self._blend_ns(present, now_ns)
+        rest, state = present.planned.rest_from(blend_ns), present.planned.state_at(blend_ns)
         limits = self.limits.containing(state.position)
         if not find_motion_violation(rest, limits, steps=False):
             return None
@@ -241,8 +241,8 @@ class TrajectoryMaker:
         found = slow(rest, rates, self._parameters.joint_names, from_state=True)
         if isinstance(found, str) or find_motion_violation(found, limits, steps=False):
             return self.stop(now_ns)
-        candidate = Candidate.alone(join_ns, found)._replace(delay=found.duration - rest.duration)
-        return self._executable(None, present, candidate, join_ns, now_ns)
+        candidate = Candidate.alone(blend_ns, found)._replace(delay=found.duration - rest.duration)
+        return self._executable(None, present, candidate, blend_ns, now_ns)
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
         """Refuse a motion with a finding, or warn of it, as limits.action says; an empty finding is none."""
@@ -268,48 +268,48 @@ class TrajectoryMaker:
                 "give limits (parameters or a URDF), or permit an assumed one (parameter limits.assumed_velocity)",
             )
 
-    def _join_ns(self, present: Present, now_ns: int) -> int:
+    def _blend_ns(self, present: Present, now_ns: int) -> int:
         """Return when a new plan begins, ns, unless its stamp is later."""
         at_ns = self._at(now_ns)
         return present.known_from_ns if present.known_from_ns > at_ns else at_ns + self._lead_ns
 
-    # The motion to the plan, and along it: its beginning, and its reading
+    # The motion to the plan, and along it: its beginning, and its interpolant
 
-    def _origin_ns(self, plan: Plan, join_ns: int) -> int:
+    def _origin_ns(self, plan: Plan, blend_ns: int) -> int:
         """Return when the first step of a plan begins, ns."""
-        return plan.origin_ns if self._on_schedule and plan.origin_ns else join_ns
+        return plan.origin_ns if self._on_schedule and plan.origin_ns else blend_ns
 
-    def _read(self, plan: Plan, present: Present, join_ns: int) -> Read:
+    def _interpolants_of(self, plan: Plan, present: Present, blend_ns: int) -> Interpolants:
         """Return a function, for any thread, that yields the interpolants of a plan."""
         if plan.untimed:
-            return partial(self._fastest_along, plan, present.planned, join_ns)
+            return partial(self._fastest_along, plan, present.planned, blend_ns)
         plan_at, continues = self._published.present.plans(), present.follows and not plan.is_complete
 
         def commanded(time_ns: int) -> State:
             # Errors of what is commanded must not come back as plans: actions continue the plan before.
-            known = plan_at(time_ns) if continues and time_ns < join_ns else None
+            known = plan_at(time_ns) if continues and time_ns < blend_ns else None
             return (known or present.planned).state_at(time_ns)
 
-        return partial(references, plan, self._origin_ns(plan, join_ns), join_ns, commanded)
+        return partial(references, plan, self._origin_ns(plan, blend_ns), blend_ns, commanded)
 
     def _fastest_along(
-        self, path: Plan, commanded: PlannedMotion, join_ns: int, reading: Reading
+        self, path: Plan, commanded: PlannedMotion, blend_ns: int, interpolation: Interpolation
     ) -> Iterator[PlannedMotion]:
         """Yield the motion that stops the present one, and then passes a path as fast as limits allow.
 
         Raises Rejected: limits_violated.
         """
-        stop = commanded.rest_from(join_ns)
+        stop = commanded.rest_from(blend_ns)
         if stop.duration > MOMENT_S:
-            stop = min(stop, self._fastest_stop(commanded, join_ns), key=lambda motion: motion.duration)
+            stop = min(stop, self._fastest_stop(commanded, blend_ns), key=lambda motion: motion.duration)
         rows = np.vstack([stop.end.position, path.completed(stop, self._parameters.continuous).actions])
-        found = fastest(rows, reading.assumed.rates, self._parameters.joint_names)
+        found = fastest(rows, interpolation.assumed.rates, self._parameters.joint_names)
         motion = found.motion if stop.duration <= MOMENT_S else stop.then(found.motion)
-        yield PlannedMotion(join_ns, motion, is_complete=True, why_slow=found.why_slow)
+        yield PlannedMotion(blend_ns, motion, is_complete=True, why_slow=found.why_slow)
 
-    def _join_point(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> JoinPoint:
+    def _blend_point(self, plan: Plan, present: Present, blend_ns: int, now_ns: int) -> BlendPoint:
         """Return the commanded state where a plan begins, and the bounds of the blend from there."""
-        state = present.planned.state_at(join_ns)
+        state = present.planned.state_at(blend_ns)
         stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         by_speed = plan.is_velocities and plan.start is None
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
@@ -317,25 +317,25 @@ class TrajectoryMaker:
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # The robot may stand a little outside of a limit, and may come back.
             limits = limits.containing(measured.position)
-        return JoinPoint(state, join_ns, stopped, floating, self.assumed.bounds.within(limits), limits)
+        return BlendPoint(state, blend_ns, stopped, floating, self.assumed.bounds.within(limits), limits)
 
     # The message
 
     def _executable(
-        self, plan: Plan | None, present: Present, candidate: Candidate, join_ns: int, now_ns: int, dropped: int = 0
+        self, plan: Plan | None, present: Present, candidate: Candidate, blend_ns: int, now_ns: int, dropped: int = 0
     ) -> ExecutableTrajectory:
         """Return the trajectory from the controller's present command on."""
-        motion, start_ns = candidate.joined, join_ns
-        state = present.planned.state_at(join_ns)
+        motion, start_ns = candidate.blended, blend_ns
+        state = present.planned.state_at(blend_ns)
         clock, at_ns = self._published.motion_clock, self._at(now_ns)
         if clock.is_scaled:  # It begins on arrival.
-            at_ns = min(clock.begins_ns(now_ns), join_ns)
+            at_ns = min(clock.begins_ns(now_ns), blend_ns)
         begins_ns = max(present.known_from_ns, at_ns)
         # A clock that is behind has not reached it yet.
         if present.follows and begins_ns == at_ns and not clock.is_scaled:
             begins_ns = max(present.planned.start_ns, at_ns - self._published.clock.unsure_ns)
         skips = present.follows and not self._parameters.publish_lead_in
-        before = present.planned.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None
+        before = present.planned.between(begins_ns, blend_ns) if blend_ns > begins_ns and not skips else None
         if before is not None and (before.moves or plan is None or not plan.is_complete):
             motion, start_ns = continued(before, motion), begins_ns
         motion = motion.without_slivers()
@@ -350,10 +350,10 @@ class TrajectoryMaker:
             start_ns=start_ns,
             stamp_ns=0 if clock.is_scaled else start_ns + clock.behind_ns(now_ns),
             made_ns=now_ns,
-            due_ns=join_ns,
+            due_ns=blend_ns,
             planned=candidate.planned,
             delay=candidate.delay,
             dropped=dropped,
-            seam_offset=State(*state.beyond(candidate.planned.state_at(join_ns))) if present.follows else None,
+            seam_offset=State(*state.beyond(candidate.planned.state_at(blend_ns))) if present.follows else None,
             **of_plan,
         )

@@ -25,7 +25,7 @@ Integrates action sequences to joint trajectories (lifecycle node traj_integrato
   --ros-args --log-level LEVEL    debug, info, warn, error or fatal
 """
 _WRONG_USAGE = 2
-_FROM_PIP = {"torch": "which computes trajectories", "ruckig": "with which plans are joined"}
+_FROM_PIP = {"torch": "which computes trajectories", "ruckig": "which computes blends"}
 """Packages that the node needs and rosdep does not install, and what they do."""
 _MOST_THREADS = 4
 _TURN_S = 5e-4

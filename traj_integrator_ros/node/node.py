@@ -174,7 +174,7 @@ class IntegratorNode(LifecycleNode):
                 "until limits.velocity, a URDF or limits.assumed_velocity gives one"
             )
         elif assumed.description:
-            self._say(f"assumed for joins and brakes, since nobody gave it: {assumed.description}")
+            self._say(f"assumed for blends and brakes, since nobody gave it: {assumed.description}")
 
     def _is_configured(self) -> bool:
         return self._handlers is not None
