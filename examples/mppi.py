@@ -43,7 +43,7 @@ class Mppi(Node):
         self.sampler: Sampler | None = None
         self.home = np.zeros(0)
         self.step = 0
-        self.told = Second(since=time.monotonic())
+        self.statistics = Second(since=time.monotonic())
         self.client = IntegratorClient(node=self)
         self.create_subscription(JointState, "joint_states", self.on_joint_state, qos_profile_sensor_data)
         self.create_timer(STEP, self.plan)
@@ -75,7 +75,7 @@ class Mppi(Node):
         step_ns = round(STEP * SECOND_NS)
         step = self.get_clock().now().nanoseconds // step_ns + 2
         if self.step:
-            self.told.late += step - self.step > 1
+            self.statistics.late += step - self.step > 1
             self.sampler.advance(step - self.step)
         self.step = step
         try:
@@ -89,21 +89,21 @@ class Mppi(Node):
         # Without a start, the plan continues the motion at its stamp.
         plan = self.sampler.velocities[None]
         self.client.publish(plan, dt=STEP, control_space="velocity", joint_names=self.names, stamp_ns=step * step_ns)
-        self.told.plans += 1
-        self.told.busy += time.monotonic() - began
+        self.statistics.plans += 1
+        self.statistics.busy += time.monotonic() - began
         self.tell(cost, np.abs(start[0] - goal).max())
 
     def tell(self, cost: float, distance: float) -> None:
         """Print statistics once a second."""
-        told, now = self.told, time.monotonic()
-        if now - told.since < 1.0:
+        statistics, now = self.statistics, time.monotonic()
+        if now - statistics.since < 1.0:
             return
-        rate, busy_ms = told.plans / (now - told.since), 1e3 * told.busy / told.plans
+        rate, busy_ms = statistics.plans / (now - statistics.since), 1e3 * statistics.busy / statistics.plans
         self.get_logger().info(
-            f"{rate:.0f} Hz of {self.rollouts} rollouts, {busy_ms:.1f} ms each, {told.late} late; "
+            f"{rate:.0f} Hz of {self.rollouts} rollouts, {busy_ms:.1f} ms each, {statistics.late} late; "
             f"cost {cost:.4g}, {distance:.4f} rad from the goal"
         )
-        self.told = Second(since=now)
+        self.statistics = Second(since=now)
 
 
 def main() -> None:
