@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -183,7 +184,8 @@ class Loop:
         return begin <= (at_ns - _BEGIN_NS) / SECOND < end
 
     def _take_state(self, at_ns: int, stamp_ns: int, position: np.ndarray, velocity: np.ndarray) -> None:
-        self.core.joint_state(position, velocity, at_ns, stamp_ns)
+        with suppress(Rejected):  # An older stamp than that of another publisher is ignored.
+            self.core.joint_state(position, velocity, at_ns, stamp_ns)
 
     def _report(self, at_ns: int) -> None:
         if not self.robot.off and not self._stalls(at_ns):
