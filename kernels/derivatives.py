@@ -122,9 +122,10 @@ class _Call(NamedTuple):
 
 
 def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction]:
-    """Build the autograd node of a map ("forward"), or of its vjp ("vjp"); the operator gives it its forward.
+    """Build the autograd node of a map ("forward"), or of its vjp ("vjp"), without its forward, which the operator
+    adds.
 
-    Arguments: the dispatch keys, then the operator's.
+    The node's arguments are the dispatch keys, then those of the operator.
     """
     is_vjp = direction == "vjp"
     linear_places, dt_place = slice(1, 5 if is_vjp else 10), TENSORS[direction]

@@ -15,15 +15,17 @@ from .types import Trajectory
 
 
 class Leading(NamedTuple):
-    """Leading dimensions, whose trajectories become one batch, and one of them again."""
+    """Leading dimensions of actions: converts arguments to one batch, and outputs back to these dimensions."""
 
     shape: tuple[int, ...]
 
     @classmethod
     def of(cls, action: object, rows: Sequence[object] = ()) -> Leading | None:
-        """The leading dimensions of actions; None where these are a batch already, or no actions, as validators say.
+        """Return the leading dimensions; None if the actions are a batch already, or are wrong, which validators
+        report.
 
-        A batch with a row `[D]` of start or goal has them, too: the row gets its dimension.
+        A batch also counts as one with leading dimensions if a row of start or goal is `[D]`, which then gets a
+        dimension.
         """
         if not isinstance(action, Tensor) or action.layout is not torch.strided or action.is_nested:
             return None
@@ -39,23 +41,23 @@ class Leading(NamedTuple):
         return math.prod(self.shape)
 
     def action(self, action: Tensor) -> Tensor:
-        """Actions as `[B, H, D]`."""
+        """Return actions as `[B, H, D]`."""
         return action.reshape(self.batch, *action.shape[-2:])
 
     def rows(self, rows: object, index: object = None) -> object:
-        """Rows of start or goal, `[..., D]`, as `[B, D]`; others, such as the pool of an `index`, stay unchanged."""
+        """Return rows of start or goal, `[..., D]`, as `[B, D]`; others, such as a pool with `index`, are unchanged."""
         if not isinstance(rows, Tensor) or rows.dim() == 0:
             return rows
         is_pool = index is not None and rows.dim() > 1 and tuple(rows.shape[:-1]) != self.shape
         return rows if is_pool else self._each(rows, 1)
 
     def index(self, index: object) -> object:
-        """Values of each trajectory, `[...]`, as `[B]`; others as they are."""
+        """Return values of each trajectory, `[...]`, as `[B]`; others are unchanged."""
         is_each = isinstance(index, (Tensor, np.ndarray)) and tuple(index.shape) == self.shape
         return index.reshape(self.batch) if is_each else index
 
     def dt(self, dt: object, dt_per: str) -> object:
-        """Step lengths `[..., 1]` or `[..., H]`, or `[...]` with `dt_per` "trajectory", as those of the batch."""
+        """Return step lengths of the batch for `[..., 1]`, `[..., H]`, or `[...]` with `dt_per` "trajectory"."""
         if not isinstance(dt, (Tensor, np.ndarray)) or dt.ndim == 0:
             return dt
         if dt_per == "trajectory" and dt.ndim <= len(self.shape):
@@ -63,13 +65,14 @@ class Leading(NamedTuple):
         return self._each(dt, 1) if dt.ndim > 1 else dt
 
     def trajectory(self, trajectory: Trajectory) -> Trajectory:
-        """Outputs with the leading dimensions."""
+        """Return outputs with the leading dimensions."""
         return Trajectory(*(output.reshape(*self.shape, *output.shape[1:]) for output in trajectory))
 
     def _each(self, values: Tensor | np.ndarray, own: int) -> Tensor | np.ndarray:
-        """Values of the trajectories, broadcast as torch does, with one dimension for these before their `own` last.
+        """Broadcast values to all trajectories, which get one dimension, before the last `own` dimensions of the
+        values.
 
-        As they are if they do not broadcast; `[1, ...]` if they are the same for all trajectories.
+        Values that do not broadcast are returned as they are; the same values for all trajectories as `[1, ...]`.
         """
         leading, rest = tuple(values.shape[: values.ndim - own]), tuple(values.shape[values.ndim - own :])
         pairs = zip(reversed(leading), reversed(self.shape), strict=False)

@@ -122,7 +122,7 @@ def check_goal(goal: End, action: Tensor) -> End:
 
 
 def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, action: Tensor) -> Tensor | None:
-    """Check which goal rows hold: `[goal_rows]`, or without an index also one for each trajectory; returned as bool."""
+    """Check the mask of goals, `[goal_rows]`, or without an index also one for each trajectory; return it as bool."""
     if mask is None:
         return None
     holds = truth_values("goal_mask", mask, action.device)

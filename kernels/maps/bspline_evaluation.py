@@ -1,4 +1,4 @@
-"""A B-spline trajectory between its rows: at times that the caller chooses, and piece by piece."""
+"""Evaluates a B-spline trajectory at any times, and returns the polynomials of its segments."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from .bspline import spline_arguments
 
 
 class SplineSegments(NamedTuple):
-    """Pieces of `[B]` splines in float64; `S` segments."""
+    """The `S` segments of `[B]` splines, in float64."""
 
     time: np.ndarray
-    """`[S + 1]` s since the start, `[B, S + 1]` where dt differs by trajectory."""
+    """Ends of the segments, s since the start, `[S + 1]`, or `[B, S + 1]` if dt differs by trajectory."""
     position: np.ndarray
-    """`[B, S + 1, D]`: the ends of the segments."""
+    """Positions at the ends of the segments, `[B, S + 1, D]`."""
     velocity: np.ndarray
     acceleration: np.ndarray
     jerk: np.ndarray
-    """At ends, where it may jump, the jerk of the segment that begins there; at the last end, of the last segment."""
+    """Jerk at the ends, where it may jump: that of the segment that begins there; at the last end, of the last segment.
+    """
     coefficients: np.ndarray
     """`[B, S, K + 1, D]`: position is `sum_k coefficients[:, i, k] tau^k`, tau in s since segment i began."""
 
@@ -120,8 +121,8 @@ def bspline_segments(
 ) -> SplineSegments:
     """Split the spline of `bspline_step` into its polynomials.
 
-    A controller that joins points by quintics through position, velocity and acceleration reproduces a spline of degree
-    3, 4 or 5 exactly from these ends: `(n + K) + 1` points instead of `(n + K) steps + 1`.
+    A controller that interpolates points by quintics through position, velocity and acceleration reproduces a spline of
+    degree 3, 4 or 5 exactly from these ends: `(n + K) + 1` points instead of `(n + K) steps + 1`.
 
     The arguments are those of `bspline_step`, as tensors or as arrays of any real dtype.
 

@@ -46,7 +46,7 @@ class Segments:
     def forward(
         self, inputs: Inputs, used: int, out: Sequence[Tensor] | None, **options: object
     ) -> tuple[Tensor, ...]:
-        """Return the outputs, as `backends` describes it, of actions of which some are used."""
+        """Return the outputs, as `backends` describes it; `used` is the number of actions that have an effect."""
         action, head = inputs.action, len(self.states)
         points, dof = action.shape[1:]
         # Rows of segments with a point of the start; rows from the first segment on whose last point is not given.
@@ -79,7 +79,7 @@ class Segments:
         return (points + len(self.states)) * self.steps + self.closed
 
     def _options(self, like: Tensor, used: int, has_goal: bool) -> dict[str, object]:
-        """Arguments of both kernels."""
+        """Return the arguments of both kernels."""
         weights = np.concatenate(self.weights, axis=1)
         sizes = {"K": self._degree, "HEAD": len(self.states), "STEPS": self.steps, "CLOSED": int(self.closed)}
         weights = on_device(weights.tobytes(), like.dtype, like.device)
@@ -87,7 +87,7 @@ class Segments:
 
     @functools.cached_property
     def _ends(self) -> list[np.ndarray]:
-        """Tables of start and goal (`ends`), from the first row on that they affect."""
+        """Return the tables of start and goal (`ends`), from the first row on that they affect."""
         head, steps, others = len(self.states), self.steps, np.zeros((self._degree, 4))
         found = []
         for points, closes in ((np.concatenate([self.states, others]), 0), (np.concatenate([others, self.states]), 1)):
@@ -114,7 +114,7 @@ def points_fwd_kernel(
     STEPS: tl.constexpr, CLOSED: tl.constexpr, CENTRE: tl.constexpr, SPREAD: tl.constexpr, HAS_GOAL: tl.constexpr,
     WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
 ):
-    """One element of the four outputs for each lane: chunks whose segments have given points alone, then the others."""
+    """Compute one element of the four outputs in each lane: first chunks with given points alone, then the others."""
     b_trajectory, b_there, b_time, b_time_lo, b_rate = trajectories(
         p_dt, n_batch, STEPS, SHARED_DT, WIDE, TRAJECTORIES
     )
@@ -183,7 +183,7 @@ def points_fwd_kernel(
 
 @triton.jit
 def _state(p_p, p_v, p_a, p_j, n_rows, b_row, b_column, b_mask, b_h, b_h_lo, D: tl.constexpr, WIDE: tl.constexpr):
-    """A state, with derivatives times powers of a segment's time: the arguments of a Taylor polynomial."""
+    """Return a state, whose derivatives are multiplied by powers of a segment's time, as in a Taylor polynomial."""
     b_p = load_state(p_p, n_rows, b_row, b_column, D, b_mask, WIDE)
     b_v = load_state(p_v, n_rows, b_row, b_column, D, b_mask, WIDE)
     b_a = load_state(p_a, n_rows, b_row, b_column, D, b_mask, WIDE) * (b_h * b_h * 0.5)
@@ -194,7 +194,7 @@ def _state(p_p, p_v, p_a, p_j, n_rows, b_row, b_column, b_mask, b_h, b_h_lo, D: 
 
 @triton.jit
 def _carrying(b_m, b_p, b_v, b_v_lo, b_a, b_j, CENTRE: tl.constexpr, SPREAD: tl.constexpr):
-    """Point m of those that represent a state, and its rounding error."""
+    """Return point m of those that represent a state, and its rounding error."""
     b_x = b_m.to(b_p.dtype) - CENTRE
     b_moved, b_lo = two_product(b_x, b_v)
     b_point, b_point_lo = two_sum(b_p, b_moved)
@@ -210,7 +210,7 @@ def points_vjp_kernel(
     STEPS: tl.constexpr, CLOSED: tl.constexpr, HAS_GOAL: tl.constexpr, TRUNCATE: tl.constexpr, WIDE: tl.constexpr,
     TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
 ):
-    """The gradient of a given control point for each lane."""
+    """Compute the gradient of a given control point in each lane."""
     b_trajectory, b_there, _b_time, _b_lo, b_rate = trajectories(p_dt, n_batch, STEPS, SHARED_DT, WIDE, TRAJECTORIES)
     for i in range(tl.program_id(1), n_inner, tl.num_programs(1)):
         b_place, b_point, b_column, b_in = places(b_there, Ha * D, i, D, LANES)

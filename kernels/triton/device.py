@@ -1,4 +1,4 @@
-"""Shared parts of all kernels: places of lanes, loads and stores.
+"""Shared parts of all kernels: which element each lane computes, loads and stores.
 
 Offsets within a trajectory are int32; those of trajectories are int64, because a tensor may have more than 2^31
 elements.
@@ -43,9 +43,9 @@ def put(p_target, b_at, b_value, b_mask):
 
 @triton.jit
 def load_dt(p_dt, b_at, b_mask, WIDE: tl.constexpr):
-    """Step lengths and their difference from float64; 1 outside of the mask.
+    """Return step lengths, and their difference from float64; 1 outside of the mask.
 
-    The words of a float64 are taken apart as integers, since converting them has the rate of float64.
+    A float64 is split with integer operations, since its conversion would have the rate of float64.
     """
     if WIDE:
         b_dt = tl.load(p_dt + b_at, mask=b_mask, other=1).to(tl.float64)
@@ -66,7 +66,7 @@ def load_dt(p_dt, b_at, b_mask, WIDE: tl.constexpr):
 
 @triton.jit
 def state_row(p_index, n_rows, b_trajectory, b_mask):
-    """Rows of the start or goal of trajectories."""
+    """Return the rows of the pool that have the start or goal of trajectories."""
     if p_index is None:
         b_row = tl.where(n_rows > 1, b_trajectory, 0)
     else:
@@ -76,7 +76,7 @@ def state_row(p_index, n_rows, b_trajectory, b_mask):
 
 @triton.jit
 def load_state(p_rows, n_rows, b_row, b_column, D, b_mask, WIDE: tl.constexpr):
-    """Values of start or goal; 0 if there are none, and outside of the mask; NaN outside of the pool."""
+    """Return values of start or goal; 0 if there are none, and outside of the mask; NaN outside of the pool."""
     b_value = load(p_rows, b_row * D + b_column, b_mask & (b_row >= 0) & (b_row < n_rows), WIDE)
     if p_rows is not None:
         b_value = tl.where(b_mask & ((b_row < 0) | (b_row >= n_rows)), float("nan"), b_value)
@@ -85,13 +85,13 @@ def load_state(p_rows, n_rows, b_row, b_column, D, b_mask, WIDE: tl.constexpr):
 
 @triton.jit
 def row_offsets(D: tl.constexpr, ROWS: tl.constexpr):
-    """Offsets of rows. For a separate range in int64, the compiler makes one address and constants for a thread."""
+    """Return the offsets of rows, as int64, so that a thread needs one address and constants."""
     return tl.arange(ROWS, 2 * ROWS)[:, None].to(tl.int64) * D - ROWS * D
 
 
 @triton.jit
 def trajectories(p_dt, n_batch, n_steps, SHARED_DT: tl.constexpr, WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr):
-    """Some trajectories, whether they exist, a time of some steps with its rounding error, and 1 / that time."""
+    """Return trajectories, whether they exist, the time of `n_steps` with its rounding error, and 1 / that time."""
     b_trajectory = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
     b_there = b_trajectory < n_batch
     b_dt, b_dt_lo = load_dt(p_dt, 0 if SHARED_DT else b_trajectory, True if SHARED_DT else b_there, WIDE)
@@ -101,9 +101,10 @@ def trajectories(p_dt, n_batch, n_steps, SHARED_DT: tl.constexpr, WIDE: tl.const
 
 @triton.jit
 def places(b_there, size, i_chunk, D: tl.constexpr, LANES: tl.constexpr):
-    """Place in a trajectory of that size, row and column of each lane, and whether there is such an element.
+    """Return each lane's place in a trajectory of that size, its row and column, and whether there is such an element.
 
-    A chunk is the same part of some trajectories, so that all lanes of a program see the start, the end, or neither.
+    A chunk is the same part of some trajectories, so that all lanes of a program depend on the start, the end, or
+    neither.
     """
     b_place = i_chunk * LANES + tl.arange(0, LANES)[None, :]
     b_row = b_place // D

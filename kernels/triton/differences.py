@@ -9,7 +9,7 @@ from .pairs import product, reciprocal, second_difference, third_difference, two
 
 @triton.jit
 def uniform_adjoint(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D: tl.constexpr, b_rate, b_in, WIDE: tl.constexpr):
-    """Gradient of an output in rows from 1 on, from its own and those of the differences of each order over dt."""
+    """Return the gradient of an output, from row 1 on, including those of its differences of each order over dt."""
     b_grad = _row(p_x, 0, b_at, b_h, Ha, D, b_in, WIDE)
     if p_x1 is not None:
         b_grad += (_row(p_x1, 0, b_at, b_h, Ha, D, b_in, WIDE) - _row(p_x1, 1, b_at, b_h, Ha, D, b_in, WIDE)) * b_rate
@@ -29,9 +29,10 @@ def uniform_adjoint(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D: tl.constexpr, b_rat
 def adjoint(
     p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, b_dt, Ha, D: tl.constexpr, b_in, UNIFORM: tl.constexpr, WIDE: tl.constexpr
 ):
-    """Gradients of an output and of its first two derivatives, for steps of any length; the last one for row 0 alone.
+    """Return the gradients of an output and of its first two derivatives, for steps of any length.
 
-    From its own and those of the differences of each order: each passes on a part to the one below.
+    Each derivative is a difference of the output below it, to which it passes on a part of its own gradient, from the
+    third derivative down. The gradient of the second derivative is complete in row 0 only.
     """
     b_r0, b_r0_lo = rate_of(p_dt, b_h, Ha, UNIFORM, WIDE)
     b_r1, b_r1_lo = rate_of(p_dt, b_h + 1, Ha, UNIFORM, WIDE)
@@ -70,7 +71,7 @@ def adjoint(
 
 @triton.jit
 def rate_of(p_dt, b_h, Ha, UNIFORM: tl.constexpr, WIDE: tl.constexpr):
-    """1 / dt of rows, and its rounding error; 0 outside of rows 1 to Ha - 1."""
+    """Return 1 / dt of rows, and its rounding error; 0 outside of rows 1 to Ha - 1."""
     b_there = (b_h > 0) & (b_h < Ha)
     b_dt, b_dt_lo = load_dt(p_dt, 0 if UNIFORM else b_h, True if UNIFORM else b_there, WIDE)
     b_rate, b_rate_lo = reciprocal(b_dt, b_dt_lo)
@@ -81,13 +82,13 @@ def rate_of(p_dt, b_h, Ha, UNIFORM: tl.constexpr, WIDE: tl.constexpr):
 
 @triton.jit
 def _row(p_values, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
-    """Values k rows later; 0 beyond the horizon."""
+    """Return values k rows later; 0 beyond the horizon."""
     return load(p_values, b_at + k * D, b_in & (b_h + k < Ha), WIDE)
 
 
 @triton.jit
 def _passed_on(b_own, b_in0, b_in0_lo, b_in1, b_in1_lo):
-    """A gradient plus the parts that the differences of its row and of the next one pass on, and the rounding error."""
+    """Return a gradient plus what the differences of its row and of the next row pass on, and the rounding error."""
     b_difference, b_lo = two_difference(b_in0, b_in1)
     b_sum, b_sum_lo = two_sum(b_own, b_difference)
     if b_sum.dtype != tl.float64:

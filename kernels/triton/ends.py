@@ -1,4 +1,4 @@
-"""Gradients of start and goal: few numbers, which would keep most lanes idle beside those of the actions.
+"""Gradients of start and goal, which are few: in the kernels of the actions, they would leave most lanes idle.
 
 Each is a sum over some rows of the upstream gradients g_q of the derivatives of order q, with weights of a table:
 
@@ -23,7 +23,7 @@ from .pairs import second_difference
 
 @functools.lru_cache(maxsize=64)
 def on_device(weights: bytes, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A table of float64 in the dtype of arithmetic on a device."""
+    """Return a table of float64 numbers on a device, in the dtype of arithmetic."""
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     return torch.from_numpy(np.frombuffer(weights).copy()).to(wide).to(device)
 
@@ -35,7 +35,7 @@ def ends_kernel(
     p_grad_start_j, p_grad_goal_p, p_grad_goal_v, p_grad_goal_a, p_grad_goal_j, n_batch, H, D: tl.constexpr,
     SHARED_DT: tl.constexpr, WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):
-    """Some trajectories, with a block of their joints."""
+    """Compute the gradients of some trajectories, for a block of their joints."""
     b_trajectory, b_there, b_unit, _b_lo, b_rate = trajectories(p_dt, n_batch, n_steps, SHARED_DT, WIDE, TRAJECTORIES)
     b_column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     b_in = b_there & (b_column < D)

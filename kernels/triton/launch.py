@@ -15,13 +15,14 @@ from ..types import End, Inputs, VjpInputs
 from .ends import ends_kernel
 
 OPTIONS = {"maxnreg": 255, "enable_fp_fusion": False}
-"""Of the compiler. Without a bound for the registers of a thread, it may spill some to fit one more program."""
+"""Options of the compiler. Without a bound on the registers of a thread, it may spill some to fit one more program."""
 TRAJECTORIES = 8
-"""Most trajectories in a program, each with a chunk: many, so that few elements share a program with an end."""
+"""Largest number of trajectories in a program, each with a chunk: with many, few programs contain a start or a goal."""
 PER_THREAD = 2
-"""Elements of a chunk for each thread: few registers, so that many programs hide the latency of memory."""
+"""Number of elements of a chunk for each thread: few need few registers, so that many programs hide memory's latency.
+"""
 MOST_ROWS = 16
-"""Rows of a block that is scanned in float32: rounding errors of sums grow with it."""
+"""Number of rows of a block that is summed in float32: rounding errors grow with it."""
 MANY_PROGRAMS = 2048
 """Number of groups of trajectories above which all processors are busy without a program for each chunk."""
 
@@ -62,8 +63,8 @@ def vjp(
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of `Inputs.values`, computed by a kernel; None if not needed.
 
-    As `forward`; `out` has contiguous buffers for the gradients, or None, and a program walks over `walked` rows. With
-    `ends`, arguments of `ends_kernel`, that one computes the gradients of start and goal.
+    Arguments are those of `forward`; `out` has contiguous buffers for the gradients, or None, and a program loops over
+    `walked` rows. With `ends`, the arguments of `ends_kernel`, that kernel computes the gradients of start and goal.
     """
     like, horizon = inputs.like, inputs.action_horizon
     for kind, gradient in zip(KINDS, inputs.upstream, strict=True):
@@ -92,18 +93,18 @@ def vjp(
 def run(
     kernel: object, shape: Sequence[int], dtype: torch.dtype, walked: int, dt: Tensor, arguments: dict[str, object]
 ) -> None:
-    """Launch a kernel; nothing where tensors are empty.
+    """Launch a kernel, unless tensors are empty.
 
     Args:
-        kernel: with a parameter LANES, its programs walk over chunks of the elements `[walked, D]` of some
-            trajectories; with ROWS, each scans some joints of one, a block of rows at a time; all others compute little
-            for some joints of some trajectories.
-        shape: of the actions, `[B, Ha, D]`.
-        dtype: of the actions.
+        kernel: with a parameter LANES, its programs loop over chunks of the elements `[walked, D]` of some
+            trajectories; with ROWS, each sums up some joints of one trajectory, a block of rows at a time; other
+            kernels compute little, for some joints of some trajectories.
+        shape: shape of the actions, `[B, Ha, D]`.
+        dtype: dtype of the actions.
         walked: see `kernel`.
         dt: `[1 or B, 1 or Ha]` s.
-        arguments: of the kernel, and others. `edges` are the first element of a trajectory that does not see the start
-            any more, and the first one that sees the end.
+        arguments: arguments of the kernel, and others. `edges` are the first element of a trajectory that does not
+            depend on the start any more, and the first one that depends on the end.
 
     """
     batch, horizon, dof = shape
@@ -165,7 +166,7 @@ def launch(kernel: object, programs: tuple[int, ...], arguments: dict[str, objec
 
 
 def program_size(device: torch.device) -> int:
-    """Elements of a program that walks; a block of rows of one that scans has half as many, for registers to last.
+    """Return the number of elements of a program that loops; a block of rows of one that sums has half as many.
 
     The time of the interpreter depends on the number of programs, not on their size.
     """

@@ -1,4 +1,4 @@
-"""Limits: near them, beyond them, changed in motion."""
+"""Motions near limits and beyond them, and limits that change during a motion."""
 
 from __future__ import annotations
 

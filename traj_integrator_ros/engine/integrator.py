@@ -201,7 +201,7 @@ class TrajectoryIntegrator:
 
 
 def _call_every_kind(engine: TrajectoryIntegrator, call: Call, row: np.ndarray) -> None:
-    """Make a call of each kind that runs different machine code; `row` is one row of a start."""
+    """Make one call of each kind, since each kind runs other machine code; `row` is a row of a start."""
     gradient, index = np.zeros(call.output_shape, np.float32), np.zeros(call.shape[0], np.int64)
     *given, all_given = list(itertools.product((None, gradient), repeat=4))[1:]
     rows = [(row, *others) for others in itertools.product((None, row), repeat=2)]
