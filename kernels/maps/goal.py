@@ -140,7 +140,7 @@ def _on_shards(compute, action, goal, goal_index, goal_mask, name: str) -> list[
 
 
 def _of_each(rows: Tensor, goal_index: Tensor | None, batch: int) -> Tensor:
-    """The row of each trajectory."""
+    """Return the row that each trajectory has."""
     # Indexing sums gradients in the same order in every run; index_select does not on CUDA.
     return rows.expand(batch, *rows.shape[1:]) if goal_index is None else rows[goal_index.long()]
 

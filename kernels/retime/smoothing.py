@@ -9,7 +9,7 @@ _ROUNDS = 2
 _SAME = 0.1
 """Distance, as a share of the tolerance, below which a row may repeat the one before."""
 _ROOM = 0.9
-"""Share of the tolerance that the bands of both rows must have in common for that."""
+"""Smallest overlap of the bands of two rows, as a share of the tolerance, with which one may repeat the other."""
 _LEAST_STEP = 0.05
 """Smallest distance of different rows, as a share of the mean distance, so that the measure along the path increases.
 """

@@ -241,7 +241,7 @@ def _asked(run: Run) -> Bounds:
 
 
 def stretches_of(run: Run) -> list[np.ndarray]:
-    """Positions `[T, D]` that were commanded while there was a controller, T > 3."""
+    """Return the stretches of positions `[T, D]` that were commanded while the controller ran, T > 3."""
     return [run.commands[0, begin:end] for begin, end in _segments(run.off)]
 
 

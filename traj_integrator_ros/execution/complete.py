@@ -31,7 +31,8 @@ _PASSED_RAD = 1e-7
 _BETWEEN_ROWS_RAD = 1e-3
 """Largest distance, rad or m, by which a motion may swing beyond its outermost row if it turns between two rows."""
 _TURNS = 1.25
-"""Ratio of the turn of a sine with six rows a period, beyond three of these rows, to that of the parabola through them.
+"""Factor on the distance by which a parabola through three rows passes the outermost one: a sine with six rows in a
+period passes it by that much more.
 """
 _OF_MEAN = (2.0, 1.0, 0.0)
 """Velocities tried at a row, as multiples of the mean velocity to the next one: 2 decelerates evenly to rest there."""
