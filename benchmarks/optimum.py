@@ -30,6 +30,7 @@ TICK = 10
 BEGIN_NS = 10**12
 GRID_S = 0.01
 """Length of the optimum's steps, s."""
+_STEP = np.array([[1, GRID_S, GRID_S**2 / 2, GRID_S**3 / 6], [0, 1, GRID_S, GRID_S**2 / 2], [0, 0, 1, GRID_S]])
 JERK_WEIGHTS = np.logspace(-11, -5, 13)
 """Weights, s^6, of squared jerk relative to squared distance."""
 NEAR = 1.05
@@ -154,17 +155,15 @@ def by_executor(stream: Stream, **parameters: object) -> tuple[np.ndarray, int]:
 
 def by_optimum(stream: Stream, weight: float) -> np.ndarray:
     """Return positions of the unconstrained optimum, `[cycles, DOF]`: jerks held for a step, from the newest chunk."""
-    each, commanded = round(GRID_S / CYCLE_S), []
-    state, jerks = np.stack([stream.start, np.zeros(DOF), np.zeros(DOF)]), np.zeros((0, DOF))
-    within = (CYCLE_S * np.arange(each))[:, None]
+    held, state, jerks = [], np.stack([stream.start, np.zeros(DOF), np.zeros(DOF)]), np.zeros((0, DOF))
     for now, arrived in stream.arrivals(GRID_S):
         if arrived:
             jerks = _jerks(stream.dt, arrived[-1], state, now, weight)
         jerk, jerks = (jerks[0], jerks[1:]) if len(jerks) else (np.zeros(DOF), jerks)
-        p, v, a = state
-        commanded.append(p + within * (v + within * (a / 2 + within * jerk / 6)))
-        state = _after(state, jerk, GRID_S)
-    return np.concatenate(commanded)
+        held.append(np.vstack([state, jerk]))
+        state = _after(state, jerk)
+    within = CYCLE_S * np.arange(round(GRID_S / CYCLE_S))[:, None]
+    return (within ** np.arange(4) / (1, 1, 2, 6) @ np.array(held)).reshape(-1, DOF)
 
 
 def _jerks(dt: float, chunk: Chunk, state: np.ndarray, now: float, weight: float) -> np.ndarray:
@@ -184,9 +183,9 @@ def _gain(steps: int, weight: float) -> np.ndarray:
     return np.linalg.solve(response.T @ response + weight * np.eye(steps), response.T)
 
 
-def _after(state: np.ndarray, jerk: np.ndarray, h: float) -> np.ndarray:
-    p, v, a = state
-    return np.stack([p + h * (v + h * (a / 2 + h * jerk / 6)), v + h * (a + h * jerk / 2), a + h * jerk])
+def _after(state: np.ndarray, jerk: np.ndarray) -> np.ndarray:
+    """Return position, velocity and acceleration, `[3, DOF]`, a step later."""
+    return _STEP @ np.vstack([state, jerk])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ what it would command to the joints in each cycle, with its interpolation (quint
 acceleration, cubic where they have velocity, else linear) and perfect tracking: the measured state is the last command.
 test/kit holds it against recordings of the controller's own code, of release 6.9.0 and of the main branch after it: it
 refuses the same messages, and its commands are equal to 1e-10. Its clock advances by `scaling` times the period in each
-cycle, as docs/connecting_an_arm.md says. Not modelled: tolerances, actions, continuous joints, points without positions.
+cycle, as docs/connecting_an_arm.md says. Not modelled: tolerances, actions, continuous joints, and points without
+positions.
 
     controller = Controller(["a", "b"], rate=1000)
     controller.set_state([0, 0])

@@ -36,7 +36,7 @@ def test_the_optimum_is_the_least_of_its_cost():
     def cost(jerks: np.ndarray) -> float:
         total, now = weight * (jerks**2).sum(), state
         for step, jerk in enumerate(jerks, start=1):
-            now = optimum._after(now, jerk, optimum.GRID_S)
+            now = optimum._after(now, jerk)
             total += ((now[0] - meant[step - 1]) ** 2).sum()
         return total
 

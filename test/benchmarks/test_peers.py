@@ -52,6 +52,16 @@ def test_the_readme_is_of_todays_commands(found: dict[str, Figures]) -> None:
     assert shown == pytest.approx([found[name].acceleration for name in peers.SHOWN], rel=NEAR)
 
 
+def test_the_readmes_answers_to_why_not_are_of_todays_commands(found: dict[str, Figures]) -> None:
+    answers = (ROOT / "README.md").read_text().partition("## Why not")[2].partition("| toppra")[0]
+    shown = [float(number) for number in re.findall(r"(?<!\w)\d+(?:\.\d+)?(?!\w)", answers)]
+    _, velocities, upsampling, ruckig, _, lerobot, ensembled, butterworth, limited, node, _ = found.values()
+    expected = [node.acceleration, ruckig.acceleration, 1e3 * ruckig.lag]
+    expected += [way.acceleration for way in (limited, butterworth, velocities, upsampling, lerobot)]
+    expected += [1e3 * ensembled.distance, 1e3 * node.distance, ensembled.acceleration]
+    assert shown == pytest.approx(expected, rel=NEAR)
+
+
 def stream_to(place: np.ndarray, start: np.ndarray) -> Stream:
     """Chunks that all mean the same place, 50 ms late."""
     rows = np.tile(place, (50, 1))
