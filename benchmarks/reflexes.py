@@ -93,7 +93,7 @@ EXECUTOR = "the executor"
 WAYS: dict[str, Callable[[Stream], np.ndarray]] = {
     EXECUTOR: lambda stream: by_executor(stream)[0],
     "ruckig to the next row": online,
-    "joint_trajectory_controller": partial(controller, hard_replacement=True),
+    "joint_trajectory_controller": partial(controller, hard_replacement=True, interpolate_from_desired_state=True),
 }
 
 
