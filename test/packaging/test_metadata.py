@@ -22,9 +22,10 @@ from traj_integrator_ros import kernels
 
 # Modules whose rosdep key is python3-<name>.
 OF_PYTHON = {"numpy", "matplotlib", "rich", "hypothesis", "pytest", "scipy", "yaml"}
-# Modules without a rosdep key: device kernels, which are imported if installed, and modules from pip only.
+# Modules without a rosdep key of their own: device kernels, which are imported if installed, PIL, which comes with
+# matplotlib, and modules from pip only.
 FROM_PIP = {"torch", "ruckig", "rosbags"}
-WITHOUT_KEY = {"triton", "lerobot", *FROM_PIP}
+WITHOUT_KEY = {"triton", "lerobot", "PIL", *FROM_PIP}
 # Packages that tests need and never import.
 PYTEST_PLUGINS = {"python3-pytest-timeout"}
 PACKAGE = "traj_integrator_ros"
