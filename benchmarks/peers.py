@@ -84,16 +84,16 @@ def number(value: float) -> str:
 
 def draw(found: dict[str, Way]) -> None:
     """Draw a joint's acceleration by some of the ways; the figures go into the file, for a test that compares them."""
-    begin, end = (round(time / CYCLE_S) for time in JUDGED_S)
-    times = CYCLE_S * np.arange(begin, end)
-    meant = Meant(SEEDS[0]).at(times, 2)[:, JOINT]
+    judged = np.arange(*(round(time / CYCLE_S) for time in JUDGED_S))
+    meant = Meant(SEEDS[0]).at(CYCLE_S * judged, 2)[:, JOINT]
     with figure(PICTURE, 15, 4.2, metadata={"figures": json.dumps({name: found[name][0] for name in SHOWN})}) as drawn:
         panels = drawn.subplots(1, len(SHOWN), sharex=True, sharey=True)
         for axes, (name, title) in zip(panels, SHOWN.items(), strict=True):
             values, commands = found[name]
-            bends = np.diff(commands[0][begin - 1 : end + 1, JOINT], 2) / CYCLE_S**2
-            axes.plot(times, meant, color=MOTION_GREY, linewidth=3, label="meant by the policy")
-            axes.plot(times, bends, color=BLUE if name == NODE else ORANGE, linewidth=0.9, label="commanded at 1 kHz")
+            bends = np.diff(commands[0][:, JOINT], 2)[judged - 1] / CYCLE_S**2
+            axes.plot(CYCLE_S * judged, meant, color=MOTION_GREY, linewidth=3, label="meant by the policy")
+            color = BLUE if name == NODE else ORANGE
+            axes.plot(CYCLE_S * judged, bends, color=color, linewidth=0.9, label="commanded at 1 kHz")
             axes.set_yscale("symlog", linthresh=1)
             axes.set_title(f"{title}\n{number(values.acceleration)} x the meant acceleration", loc="left")
             axes.set_xlabel("time [s]")
