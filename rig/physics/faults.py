@@ -42,7 +42,7 @@ def contradicted(seed: int = 0, *, reports: bool = True, **parameters: object) -
     """A second publisher sends other positions; then plans come to stay at the measured position."""
     random, arm = drawn(seed)
     loop = begun(seed=seed, reports=reports, **arm, **parameters)
-    place = random.uniform(-1.0, 1.0) + loop.robot.home
+    place = random.choice([-1.0, 1.0]) * random.uniform(0.05, 1.0) + loop.robot.home
     loop.publishes_too(place, random.choice([10.0, 50.0, 100.0, 250.0]))
     loop.go(0.3)
     begin, sent = loop.now, len(loop.sent)
@@ -72,7 +72,7 @@ def stopped_in_a_stall(seed: int = 0, *, reports: bool = True, **parameters: obj
     begin, lasts = loop.now, random.uniform(0.05, 1.0)
     at = course(loop, 3 + seed, 4.0, begin + 0.3, 0.4)
     loop.stall = begin + 1.3, begin + 1.3 + lasts
-    policy(loop, at, 1.3 + lasts * random.uniform(0.0, 1.0), seed=seed)
+    policy(loop, at, 1.3 + random.uniform(0.05, lasts), seed=seed)  # Before, the node cannot know of the stall.
     loop.stop()
     loop.go(2.0)
     stood = float(np.abs(loop.robot.reference.velocity).max())

@@ -17,7 +17,7 @@ _LEAST = 0.015
 """Step, as a share of the joint's range (at most 1 rad or m), that is always believed: so small a one never brakes."""
 _REMEMBERED_NS = SECOND_NS
 """Time, ns, for which a doubted state is remembered, and for which nothing begins after a contradiction."""
-_AGREES_NS = 300_000_000
+_AGREES_NS = 500_000_000
 """Time, ns, within which a second state confirms a doubted one: within a second, a joint can come almost anywhere."""
 _PERIOD = 0.02
 """Weight of the newest interval in the mean interval between states: states without stamps may arrive together."""

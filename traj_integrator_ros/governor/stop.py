@@ -24,6 +24,8 @@ while it settles is turning, not resting: removing that would move the plan by m
 """
 _RAMP_S = 0.02
 """Shortest time, s, in which a stop after a plan reaches its acceleration where it has room: the interval of blends."""
+_OF_STOP = 0.98
+"""Share of the acceleration that such a stop uses: the blend to a plan that ends beyond limits needs some room."""
 _DOUBLINGS = 8
 """Number of times that the search doubles the time before the end at which a joint leaves its plan."""
 _HALVINGS = 20
@@ -58,7 +60,8 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             settled = brought_to_rest(motion, within)
             if bounds.demands_of(settled).max() <= 1 + ROUNDING:
                 return settled
-    gentle = replace(bounds, jerk=np.minimum(bounds.jerk, bounds.acceleration / _RAMP_S))
+    jerk = np.minimum(bounds.jerk, bounds.acceleration / _RAMP_S)
+    gentle = replace(bounds, acceleration=_OF_STOP * bounds.acceleration, jerk=jerk)
     try:
         stop = fastest_stop(end, gentle)
         kept = keeping(stop, bounds.of_stops)
