@@ -85,15 +85,15 @@ def with_slow_reading() -> None:
     """Reading a plan takes the node a second, like a much longer one, while other threads run."""
     import time
 
-    from traj_integrator_ros.node import answers
+    from traj_integrator_ros.node import topic_handlers
 
-    read = answers.read_position_trajectory
+    read = topic_handlers.read_position_trajectory
 
     def slow(*given: object) -> object:
         time.sleep(SLOW_S)
         return read(*given)
 
-    answers.read_position_trajectory = slow
+    topic_handlers.read_position_trajectory = slow
 
 
 def with_few_waiting_calls() -> None:
