@@ -38,7 +38,7 @@ _AT_END = 1e6
 """Weight of the difference at the end of the horizon, relative to its weight over a time of tau."""
 _LEFT = 1e-3
 """Share of the largest difference (or of 1 mrad) that may be left at the end of the horizon; a quintic removes it."""
-_ROUNDS = 12
+_ROUNDS = 7
 """Largest number of solutions: after each, bounds at knots are tightened where the motion exceeds them in between."""
 _BEYOND = np.array([5e-8, 2e-4, 2e-4, 2e-4])
 """Excess of bounds between knots that is accepted: rad, then shares of velocity, acceleration and jerk."""
