@@ -8,11 +8,12 @@
 namespace traj_integrator::execution {
 namespace {
 
-// Tolerances of points: a rounding of times, s, that has no visible effect; the length of a piece, s, in which a jump
-// of an acceleration would show; the share of the next piece's length up to which a piece is shorter, for equal steps
-// differ by rounding; velocities and accelerations that are what sums leave of 0; and the last acceleration of a motion
-// that ends at rest, rad/s^2, which is of rounding and of knots that became one.
-constexpr double kNoTime = 1e-14, kBrief = 1e-2, kShorter = 0.9, kNothing = 1e-12, kLastAcceleration = 5e-3;
+// Tolerances of points.
+constexpr double kNoTime = 1e-14;           // s, a rounding of times, which has no visible effect
+constexpr double kBrief = 1e-2;             // s, the length of a piece from which on a jump of acceleration would show
+constexpr double kShorter = 0.9;            // of the next piece's length: equal steps differ by rounding
+constexpr double kNothing = 1e-12;          // rad/s and rad/s^2, what sums leave of 0
+constexpr double kLastAcceleration = 5e-3;  // rad/s^2, what rounding and merged knots leave where a motion rests
 
 // Position and derivatives of a piece, the first `orders` of them, `t` seconds after its begin.
 void evaluate(const Pieces& motion, long piece, double t, long orders, double* out, long plane) {
