@@ -189,4 +189,7 @@ def _after(state: np.ndarray, jerk: np.ndarray) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted")

@@ -25,8 +25,14 @@ except Absent as absent:
     pytest.skip(str(absent), allow_module_level=True)
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = "policy, hobby", "plans, soft", "slow, hobby", "wall at 0.03", "table at 0.05", "led by a hand"
-"""Each case fails with thresholds that do not adapt to the arm, without growth, or without comparison at rest."""
+QUICK = (
+    *("policy, hobby", "plans, soft", "slow, hobby", "wall at 0.03", "table at 0.05", "led by a hand"),
+    *("fast policy, unlike drives, by chance", "misread encoder", "stop while the network stalls"),
+)
+"""Each of the first six fails with thresholds that do not adapt to the arm, without growth, or without comparison at
+rest; the others fail if the stop after a plan leaves the blend no room, if two misread states within a second count as
+two publishers, and if a stop is sent while the network stands still.
+"""
 
 
 @pytest.mark.parametrize("name", QUICK)
