@@ -77,6 +77,41 @@ def test_fewer_messages_than_the_metadata_counts_are_told_with_both_numbers(bag:
     assert notes == ["60 messages of /joint_states are there and read, where metadata.yaml counts 100"]
 
 
+DISAGREEING = {
+    "100 messages of all topics are there, where metadata.yaml counts 777": {"message_count": 777},
+    "100 messages of all topics are in bag.db3, where metadata.yaml counts 120": {
+        "files": [{"path": "bag.db3", "message_count": 120}]
+    },
+    "metadata.yaml: 1 of its counts of messages cannot be read, and nothing is compared with them": {
+        "topics_with_message_count": 5
+    },
+}
+
+
+@pytest.mark.parametrize("told", DISAGREEING)
+def test_every_count_of_the_metadata_is_compared(bag: Path, told: str) -> None:
+    file, notes = bag / "metadata.yaml", []
+    found = yaml.safe_load(file.read_text())
+    found["rosbag2_bagfile_information"] |= DISAGREEING[told]
+    file.write_text(yaml.safe_dump(found))
+    assert len(read_samples(bag, None, notes.append).time) == COUNT
+    assert notes == [told]
+
+
+def test_the_journal_of_a_finished_transaction_says_nothing(bag: Path) -> None:
+    (file,) = bag.glob("*.db3")
+    file.with_name(f"{file.name}-journal").write_bytes(bytes(4096))
+    assert len(read_samples(bag, None, pytest.fail).time) == COUNT
+
+
+def test_a_message_that_cannot_be_read_is_named_by_its_place(bag: Path) -> None:
+    (file,) = bag.glob("*.db3")
+    with sqlite3.connect(file) as database:
+        database.execute("UPDATE messages SET data = x'00010000ff' WHERE id = 8")
+    with pytest.raises(RecordingError, match=rf"{bag}: message 7 of /joint_states cannot be read: "):
+        read_samples(bag, None, pytest.fail)
+
+
 def test_messages_of_no_topic_are_told(bag: Path) -> None:
     (file,) = bag.glob("*.db3")
     with sqlite3.connect(file) as database:
@@ -108,7 +143,7 @@ def test_a_split_recording_is_read_as_a_whole_and_its_parts_say_so(tmp_path: Pat
     found = yaml.safe_load(file.read_text())
     information = found["rosbag2_bagfile_information"]
     information["relative_file_paths"].append("second.db3")
-    information["topics_with_message_count"][0]["message_count"] = COUNT
+    information["topics_with_message_count"][0]["message_count"] = information["message_count"] = COUNT
     file.write_text(yaml.safe_dump(found))
     assert len(read_samples(parts[0], None, pytest.fail).time) == COUNT
     notes: list[str] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ BATCH = {"joint_names": ["a"], "batch": 2, "horizon": 3, "time_from_start": [0.0
          **{name: [0.0] * 6 for name in QUANTITIES}}  # fmt: skip
 IN_HOURS = {"joint_names": ["a"], "points": [{"positions": [1.0], "time_from_start": {"hours": 1, "nanosec": 0}}]}
 OF_CENTURIES = {"header": {"stamp": {"sec": 10**10, "nanosec": 0}}, "joint_names": ["a"], "points": []}
+ALIASES = "a0: &a0 [1]\n" + "".join(f"a{k + 1}: &a{k + 1} [{','.join([f'*a{k}'] * 9)}]\n" for k in range(9))
 TABLES = {
     "": "the file is empty",
     "a,b\n1,2\n": "expected columns time, position_<joint>",
@@ -38,11 +41,18 @@ TABLES = {
     ),
     "time;position_a\n0,0;1,5\n0.5;2\n": "with decimal commas in column time, row 3, got '0.5'",
     "time,position_a\n": "expected samples, got none",
+    'time,position_a,note\n0,1,"of\n1,2,\n2,3,\n': "not a CSV table: unexpected end of data",
+    "time [ns],position_a\n1e999999999,1\n1,2\n": "expected a time in column time [ns], row 2, got '1e999999999'",
+    f"time,{'position_a' * 10_000}\n0,zero\n": " ... ",
 }
 PRINTED = {
     "": "messages with name and position, as ros2 topic echo prints them, got no message",
     "- 1.0\n": "got no message",
-    "a: [": "not a YAML file",
+    "a: [": "not a YAML file: did not find expected node content in line 2, column 1",
+    "[" * 100_000: "its parts are nested too deeply",
+    "- " * 100_000: "its parts are nested too deeply",
+    "a: &a {b: *a}": "its parts are nested too deeply",
+    ALIASES: "expected values, got aliases that stand for 9e+08 of them",
     "pose: {x: 1}\nframe: base\n---\n": "got messages with the keys pose, frame",
     "joint_trajectory: 3": "got messages with the keys joint_trajectory",
     printed(IN_HOURS): "a time has sec and nanosec, got hours",
@@ -72,6 +82,8 @@ FILES = [
     ("a.db3", b"this is no database" * 100, "cannot be read"),
     ("a.mcap", b"this is no database" * 100, "cannot be read"),
     ("a.npz", b"PK\x03\x04 no archive", "cannot be read"),
+    ("a.db3", b"", "the file is empty"),
+    ("a.mcap", b"\x89MCAP0\r\n" * 2 + b"\x01", "got one that was not closed, as of a killed recorder; `mcap recover`"),
     ("folder", None, "one without metadata.yaml"),
     ("none.db3", None, "no such file"),
     ("photo.png", b"x", "expected a rosbag2 folder or a file ending in .db3, .mcap"),
@@ -94,6 +106,8 @@ def test_what_cannot_be_read_is_named_in_one_line(
 SHAPES = {
     "expected arrays time and position, got time": {"position": None},
     "expected position of shape [N, D] or [B, N, D], got [3]": {"position": np.zeros(3)},
+    "expected position of shape [N, D] or [B, N, D], got [3, 0]": {"position": np.zeros((3, 0))},
+    "expected time of shape [N] or [B, N], got a single number": {"time": np.zeros(())},
     "expected velocity of shape [3, 2] to go with position, got [2, 2]": {"velocity": np.zeros((2, 2))},
     "expected time of shape [3] to go with position, got [4]": {"time": np.arange(4.0)},
     "expected 2 joint_names, got shape [1]": {"joint_names": ["a"]},
@@ -108,3 +122,26 @@ def test_arrays_that_do_not_go_together_are_named(tmp_path: Path, told: str) -> 
     with pytest.raises(RecordingError) as refused:
         read_samples(tmp_path / "a.npz", None, pytest.fail)
     assert str(refused.value) == f"{tmp_path / 'a.npz'}: {told}"
+
+
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("time", "position"):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.zeros((5_000_000, 1)))
+    with pytest.raises(RecordingError, match="expected arrays of a motion, got 76 MiB packed into next to nothing"):
+        read_samples(tmp_path / "a.npz", None, pytest.fail)
+
+
+def test_a_single_array_is_no_archive(tmp_path: Path) -> None:
+    with (tmp_path / "a.npz").open("wb") as file:
+        np.save(file, np.zeros((3, 2)))
+    with pytest.raises(RecordingError, match="expected an archive of named arrays"):
+        read_samples(tmp_path / "a.npz", None, pytest.fail)
+
+
+def test_a_table_of_thousands_of_columns_is_read_in_seconds(tmp_path: Path) -> None:
+    joints, begin = range(20_000), time.process_time()
+    (tmp_path / "a.csv").write_text(f"time,{','.join(f'position_{k}' for k in joints)}\n0{',1' * len(joints)}\n")
+    assert read_samples(tmp_path / "a.csv", None, pytest.fail).dof == len(joints)
+    assert time.process_time() - begin < 10

@@ -26,13 +26,13 @@ def reading(path: Path) -> Iterator[None]:
     except RecordingError:
         raise
     except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror or _reason(error)}") from error
+        raise RecordingError(f"{path}: {error.strerror or reason(error)}") from error
     except RecursionError as error:
         raise RecordingError(f"{path}: cannot be read: its parts are nested too deeply") from error
     except MemoryError as error:
         raise RecordingError(f"{path}: cannot be read: a size in it is larger than the memory") from error
     except Exception as error:
-        raise RecordingError(f"{path}: cannot be read: {_reason(error)}") from error
+        raise RecordingError(f"{path}: cannot be read: {reason(error)}") from error
 
 
 def each_read(path: Path, motions: Iterator[Motion]) -> Iterator[Motion]:
@@ -46,6 +46,7 @@ def each_read(path: Path, motions: Iterator[Motion]) -> Iterator[Motion]:
         yield motion
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Return what an error says, in one line; the name of its type if it says nothing."""
     text = " ".join(str(error).split())
     return f"{text[:_LONGEST]}{'...' if len(text) > _LONGEST else ''}" if text else type(error).__name__

@@ -130,13 +130,12 @@ def _in_bag(path: Path, topic: str | None, tell: Tell, *, states_first: bool) ->
         there = {one.msgtype for one in with_messages(reader, topic) if topic in (None, one.topic)}
         kinds = next((group for group in groups if not there.isdisjoint(group)), states)
         connections = topic_in(path, reader, kinds, topic, tell)
-        messages = messages_of(reader, connections, counts, tell)
+        messages = messages_of(path, reader, connections, counts, tell)
         if kinds is states:
-            rows = [state_of(reader.deserialize(raw, one.msgtype), stamp) for one, stamp, raw in messages]
+            rows = [state_of(message, stamp) for _, stamp, message in messages]
             yield motion_of_states(rows, str(path), f"rosbag2, topic {connections[0].topic}", tell)
             return
-        for one, _, raw in messages:
-            message = reader.deserialize(raw, one.msgtype)
+        for _, _, message in messages:
             if kinds is batches:
                 yield from motions_of_batch(message, str(path))
             else:

@@ -140,7 +140,7 @@ def _names(values: Sequence[object]) -> tuple[str, ...]:
     """Names of joints; YAML reads some that are not quoted as numbers, and others as yes or no."""
     if unclear := [one for one in values if one is None or isinstance(one, bool)]:
         raise ValueError(f"names that YAML reads as {unclear[0]} have to be quoted")
-    return tuple(map(str, values))
+    return tuple(getattr(one, "written", str(one)) for one in values)
 
 
 def _object(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -103,8 +104,11 @@ class _Table:
         except RecordingError as error:
             raise RecordingError(f"{path}: {error}") from None
         self.header, self._sizes, self._first = found.names, found.sizes, found.row
-        if converted := [name for name, size in zip(self.header, self._sizes, strict=True) if size not in (None, 1.0)]:
-            tell(f"converted to rad (or m), as the header says: {listed(converted)}")
+        self._count, self._places = Counter(self.header), {name: i for i, name in enumerate(self.header)}
+        sized = zip(self.header, self._sizes, strict=True)
+        self._converted = [name for name, size in sized if size not in (None, 1.0)]
+        if self._converted:
+            tell(f"converted to rad (or m), as the header says: {listed(self._converted)}")
         self._is_cut = len(self.rows) > 1 and len(self.rows[-1]) < len(self.header)
         if self._is_cut:
             del self.rows[-1]
@@ -119,8 +123,9 @@ class _Table:
         """Tell of a last row that is cut off, and of columns with these prefixes that belong to none of the joints."""
         if self._is_cut:
             self._tell("the last row is cut off, and left out")
+        known = {*joints}
         names = [name for prefix in prefixes for name in self.header if name.startswith(prefix)]
-        if unused := [name for name in names if name.partition("_")[2] not in joints]:
+        if unused := [name for name in names if name.partition("_")[2] not in known]:
             self._tell(f"columns left out: {listed(unused)}")
 
     def suffixes(self, prefix: str) -> list[str]:
@@ -151,11 +156,11 @@ class _Table:
         return [row[i] if i < len(row) else "" for row in self.rows]
 
     def _place(self, name: str) -> int:
-        if name not in self.header:
+        if name not in self._places:
             raise RecordingError(f"{self._path}: column {name} is missing")
-        if self.header.count(name) > 1:
-            raise RecordingError(f"{self._path}: expected column {name} once, got it {self.header.count(name)} times")
-        return self.header.index(name)
+        if self._count[name] > 1:
+            raise RecordingError(f"{self._path}: expected column {name} once, got it {self._count[name]} times")
+        return self._places[name]
 
     def column(self, name: str, joint: str | None = None) -> np.ndarray:
         """[N] numbers, NaN for an empty cell, those of a joint in rad or m; RecordingError if the column is missing or
@@ -174,25 +179,24 @@ class _Table:
                 sign = " with decimal commas" if has_commas else ""
                 raise RecordingError(f"{self._path}: expected a number{sign} in column {name}, {got}") from None
         given = None if joint is None else self._units.of_joint(joint)
+        if joint is not None and self._sizes[i] is None and self._units.angle is None:
+            self._expect_no_choice(name, joint)
         return values * next((size for size in (self._sizes[i], given) if size is not None), 1.0)
 
-    def _expect_units(self, prefix: str, joints: Sequence[str]) -> None:
-        """Raise an error for an angle without a unit beside another one with a unit other than rad."""
-        sizes = {joint: self._sizes[self._place(prefix + joint)] for joint in joints}
-        others = [joint for joint, size in sizes.items() if size not in (None, 1.0)]
-        without = [joint for joint, size in sizes.items() if size is None and JointUnits().of(joint)[0] == "rad"]
-        if others and without and self._units.angle is None:
+    def _expect_no_choice(self, name: str, joint: str) -> None:
+        """Raise an error for an angle without a unit in a table where a column has one other than rad."""
+        if self._converted and JointUnits().of(joint)[0] == "rad":
             raise RecordingError(
-                f"{self._path}: expected a unit of {prefix}{without[0]}, since {prefix}{others[0]} has one; "
+                f"{self._path}: expected a unit of {name}, since {self._converted[0]} has one; "
                 f"say which by --angle-unit ({', '.join(ANGLES)})"
             )
 
     def group(self, prefix: str, joints: Sequence[str]) -> np.ndarray | None:
         """[N, D] values of a quantity's columns; None if all of them are missing. Raises an error if only some are."""
-        if not any(prefix + joint in self.header for joint in joints):
+        if not any(prefix + joint in self._places for joint in joints):
             return None
         columns = [self.column(prefix + joint, joint) for joint in joints]
-        self._expect_units(prefix, joints)
         if prefix == "position_":
-            tell_of_degrees(joints, columns, self._units, self._tell)
+            unknown = [k for k, joint in enumerate(joints) if self._sizes[self._place(prefix + joint)] is None]
+            tell_of_degrees([joints[k] for k in unknown], [columns[k] for k in unknown], self._units, self._tell)
         return np.stack(columns, axis=1)

@@ -11,10 +11,14 @@ import numpy as np
 from .joint_states import Tell
 from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
 from .table_times import TIME_UNITS, seconds, time_unit, unit_by_numbers
-from .units import UNITS_OF_THE_FILE, GivenUnits, tell_of_degrees, without_unit
+from .units import ANGLES, UNITS_OF_THE_FILE, GivenUnits, JointUnits, tell_of_degrees, without_unit
 
 _TIME_NAME = re.compile(r"time(?:[_ ]?[\[(]?(?P<unit>[^\W\d_]+)[\])]?)?")
 _NEEDED = ("time", "position", "actions")
+_MOST_PACKED = 100
+"""Largest share of sizes, unpacked to packed, that is not a sign of an archive made to fill the memory."""
+_MUCH = 2**26
+"""Size, bytes, up to which arrays may be packed as well as they are."""
 
 
 def load_arrays(path: Path, tell: Tell) -> dict[str, np.ndarray]:
@@ -24,12 +28,16 @@ def load_arrays(path: Path, tell: Tell) -> dict[str, np.ndarray]:
     """
     arrays: dict[str, np.ndarray] = {}
     unread: dict[str, str] = {}
-    with np.load(path, allow_pickle=False) as archive:
-        if not isinstance(archive, Mapping):
-            raise RecordingError(f"{path}: expected an archive of named arrays (NPZ), got a single one")
+    archive = np.load(path, allow_pickle=False)
+    if not isinstance(archive, Mapping):
+        raise RecordingError(f"{path}: expected an archive of named arrays (NPZ), got a single one")
+    with archive:
+        if packed := _packed_too_well(archive):
+            got = f"{packed / 2**20:.0f} MiB packed into next to nothing (np.savez writes them unpacked)"
+            raise RecordingError(f"{path}: expected arrays of a motion, got {got}")
         for name in archive.files:
             try:
-                arrays[name] = archive[name]
+                arrays[name] = np.asanyarray(archive[name])
             except Exception as error:  # whatever damage makes of an array, the others may be whole
                 unread[name] = "objects" if "Object arrays" in str(error) else "what cannot be read"
     needed = [name for name in unread if name in _NEEDED or not arrays]
@@ -38,6 +46,13 @@ def load_arrays(path: Path, tell: Tell) -> dict[str, np.ndarray]:
     for name, got in unread.items():
         tell(f"array left out: {name}, which holds {got}")
     return arrays
+
+
+def _packed_too_well(archive: np.lib.npyio.NpzFile) -> int:
+    """Return the bytes of arrays that no measured motion packs as well, if they are many; 0 otherwise."""
+    sizes = (one.file_size for one in archive.zip.infolist() if one.file_size > _MOST_PACKED * one.compress_size)
+    total = sum(sizes)
+    return total if total > _MUCH else 0
 
 
 def read_npz(path: Path, tell: Tell, units: GivenUnits = UNITS_OF_THE_FILE) -> Iterator[Samples]:
@@ -51,7 +66,7 @@ def read_npz(path: Path, tell: Tell, units: GivenUnits = UNITS_OF_THE_FILE) -> I
     rows = {name: numbers(path, name, arrays[name]) for name in QUANTITIES if name in arrays}
     rows = {"time": _seconds(path, arrays["time"], sizes.get("time"), units, tell), **rows}
     time, position = rows["time"], rows["position"]
-    if position.ndim not in (2, 3):
+    if position.ndim not in (2, 3) or position.shape[-1] == 0:
         got = list(position.shape)
         raise RecordingError(f"{path}: expected position of shape [N, D] or [B, N, D], got {got}")
     shape = position.shape if position.ndim == 3 else (1, *position.shape)
@@ -63,6 +78,13 @@ def read_npz(path: Path, tell: Tell, units: GivenUnits = UNITS_OF_THE_FILE) -> I
             raise RecordingError(f"{path}: expected {name} of shape {list(wanted[0])} to go with position, got {got}")
     names, times = joint_names(path, arrays, shape[2]), np.broadcast_to(time, shape[:2])
     nature = Nature.EXACT if "acceleration" in rows else Nature.MEASURED
+    others = [name for name, size in sizes.items() if name in QUANTITIES and size != 1.0]
+    without = [name for name in rows if name in QUANTITIES and name not in sizes]
+    if others and without and units.angle is None and any(JointUnits().of(name)[0] == "rad" for name in names):
+        raise RecordingError(
+            f"{path}: expected a unit of {without[0]}, since {others[0]} has one; "
+            f"say which by --angle-unit ({', '.join(ANGLES)})"
+        )
     given = np.array([1.0 if (size := units.of_joint(name)) is None else size for name in names])
     for name in rows.keys() & {*QUANTITIES}:
         rows[name] = rows[name] * sizes.get(name, given)
@@ -102,11 +124,15 @@ def _named_units(
 def _seconds(path: Path, times: np.ndarray, unit: object, units: GivenUnits, tell: Tell) -> np.ndarray:
     """Times in s; whole ones keep all digits, since those of 1970 have more than a float64."""
     if times.dtype.kind in "mM":
+        if np.datetime_data(times.dtype)[0] == "generic":
+            raise RecordingError(f"{path}: expected a unit of time, such as timedelta64[ns], got {times.dtype}")
         if np.isnat(times).any():
             raise RecordingError(f"{path}: expected times, got NaT in time")
         whole = times.astype("datetime64[ns]" if times.dtype.kind == "M" else "timedelta64[ns]").astype(np.int64)
         return seconds(whole.reshape(-1)).reshape(times.shape)
     values = numbers(path, "time", times)
+    if not times.ndim:
+        raise RecordingError(f"{path}: expected time of shape [N] or [B, N], got a single number")
     known = unit or units.time
     first = values.reshape(-1, values.shape[-1] if values.size else 1)[:1].reshape(-1)
     try:
@@ -117,7 +143,7 @@ def _seconds(path: Path, times: np.ndarray, unit: object, units: GivenUnits, tel
         return values
     if known is None:
         tell(f"times in time are taken as {found}, as large as they are")
-    if times.dtype.kind == "u":  # without a sign, what is before the first time would be centuries behind it
+    if times.dtype.kind in "iu":  # in 64 bits with a sign, since differences may be longer, and below 0
         if times.max(initial=0) >= 2**63:
             raise RecordingError(f"{path}: expected times below 2^63, got {times.max()} in time")
         times = times.astype(np.int64)

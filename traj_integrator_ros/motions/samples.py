@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -14,11 +15,17 @@ QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 OfSamples = TypeVar("OfSamples", bound="Samples")
 
 
+_LONGEST = 1600, 300
+"""Largest numbers of characters of a message's begin and end: damage makes names of megabytes."""
+
+
 class RecordingError(Exception):
     """A recording cannot be used; the message is one line for the user, in which nothing controls a terminal."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("".join(one if one.isprintable() else ascii(one)[1:-1] for one in message))
+        begin, end = _LONGEST
+        shown = message if len(message) <= begin + end else f"{message[:begin]} ... {message[-end:]}"
+        super().__init__("".join(one if one.isprintable() else ascii(one)[1:-1] for one in shown))
 
 
 class Nature(Enum):
@@ -67,7 +74,7 @@ class Samples:
     def checked(self) -> Samples:
         """The same samples, checked. Raises RecordingError for double joints, bad numbers and bad times."""
         names, source = self.joint_names, self.source
-        twice = next((name for name in names if names.count(name) > 1), None)
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
         if twice is not None:
             raise RecordingError(f"{source}: expected every joint once, got {twice} twice")
         for name in ("time", *QUANTITIES):

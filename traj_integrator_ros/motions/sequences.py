@@ -189,8 +189,8 @@ def _in_bag(path: Path, topic: str | None, tell: Tell) -> Iterator[Sequence]:
         states = [c for c in reader.connections if c.msgtype == JOINT_STATE]
         known: dict[str, tuple[float, float]] = {}
         last: tuple[str, ...] = ()
-        for number, (connection, _, raw) in enumerate(messages_of(reader, sequences + states, counts, tell)):
-            message = reader.deserialize(raw, connection.msgtype)
+        messages = messages_of(path, reader, sequences + states, counts, tell)
+        for number, (connection, _, message) in enumerate(messages):
             if connection.msgtype == JOINT_STATE:
                 if state := usable_state(message):
                     known |= state

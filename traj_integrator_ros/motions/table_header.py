@@ -41,18 +41,16 @@ def header_and_rows(lines: list[str]) -> tuple[Header, list[list[str]]]:
     first, separator = _place_of_header(lines)
     names, *rows = _cells([lines[first].lstrip("# "), *lines[first + 1 :]], separator)
     row = first + 2
-    if rows and len(names) > 1 and not any(_is_value(cell) for cell in rows[0]) and any(rows[0]):
-        below = rows[0] + [""] * (len(names) - len(rows[0]))
-        if all(_is_unit(name, cell) for name, cell in zip(names, below, strict=False) if cell):
-            names = [
-                f"{name} [{cell.strip('[]() ')}]" if cell else name for name, cell in zip(names, below, strict=False)
-            ]
-            rows, row = rows[1:], row + 1
-        elif all(_LEVEL.fullmatch(name) or is_time(name) for name in names):
-            names = _joined(names, below)
-            rows, row = rows[1:], row + 1
-            if rows and sum(map(bool, rows[0])) == 1 and is_time(rows[0][0]):  # as pandas writes the index's name
-                names[0], rows, row = rows[0][0], rows[1:], row + 1
+    below = _texts_below(names, rows)
+    if below and not _are_units(names, below) and all(_LEVEL.fullmatch(name) or is_time(name) for name in names):
+        names = _joined(names, below)
+        rows, row = rows[1:], row + 1
+        if rows and sum(map(bool, rows[0])) == 1 and is_time(rows[0][0]):  # as pandas writes the index's name
+            names[0], rows, row = rows[0][0], rows[1:], row + 1
+        below = _texts_below(names, rows)
+    if below and _are_units(names, below):
+        names = [f"{name} [{cell.strip('[]() ')}]" if cell else name for name, cell in zip(names, below, strict=False)]
+        rows, row = rows[1:], row + 1
     parted = [(name, "", None) if is_time(name) or is_export(name) else without_unit(name) for name in names]
     for name, (bare, unit, size) in zip(names, parted, strict=True):
         if unit and size is None and _KNOWN.fullmatch(bare):
@@ -85,13 +83,20 @@ def _joined(quantities: list[str], joints: list[str]) -> list[str]:
     return names
 
 
+def _texts_below(names: list[str], rows: list[list[str]]) -> list[str]:
+    """Return the cells of the row below the header if they are texts and not values; none otherwise."""
+    if not rows or len(names) < 2 or not any(rows[0]) or any(_is_value(cell) for cell in rows[0]):
+        return []
+    return rows[0] + [""] * (len(names) - len(rows[0]))
+
+
+def _are_units(names: list[str], below: list[str]) -> bool:
+    return all(_is_unit(name, cell) for name, cell in zip(names, below, strict=False) if cell)
+
+
 def _is_unit(name: str, cell: str) -> bool:
     text = cell.strip("[]() ")
-    return (
-        time_unit(text) is not None
-        if is_time(name)
-        else size_of_unit(text) is not None
-    )
+    return time_unit(text) is not None if is_time(name) else size_of_unit(text) is not None
 
 
 def _is_value(cell: str) -> bool:
@@ -107,7 +112,8 @@ def _is_value(cell: str) -> bool:
 def _cells(lines: Iterable[str], separator: str) -> list[list[str]]:
     """Rows of cells. Raises csv.Error."""
     stripped = (line.strip() if separator == " " else line for line in lines)
-    rows = csv.reader(stripped, delimiter=separator, skipinitialspace=True)
+    # Strict: a quotation mark that nothing closes would take the rest of the table for one cell.
+    rows = csv.reader(stripped, delimiter=separator, skipinitialspace=True, strict=True)
     return [[cell.strip() for cell in row] for row in rows]
 
 
@@ -117,4 +123,5 @@ def _known_names(header: str, separator: str) -> int:
         names = _cells([header], separator)
     except csv.Error:
         return 0
-    return sum(bool(_KNOWN.fullmatch(name)) or is_time(name) or is_export(name) for name in (names[0] if names else ()))
+    known = ((name, without_unit(name)[0]) for name in (names[0] if names else ()))
+    return sum(bool(_KNOWN.fullmatch(name)) or is_time(name) or is_export(bare) for name, bare in known)

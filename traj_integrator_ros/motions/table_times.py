@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 import numpy as np
 
@@ -33,18 +33,19 @@ _LONGEST_NS = Decimal(2**63)
 _SECONDS = re.compile(r"(.*?)(sec|secs|seconds)")
 TIME_UNITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 """Units that users may choose, with exponents of ten that convert them to ns."""
-_SINCE_1970_S = 1e9, 4.2e9
-"""Times from 2001 to 2103, s. Numbers in this range, in one of the units, are dates if their steps fit that unit."""
+_SINCE_1970_S = 1.2e9, 2.2e9
+"""Times from 2008 to 2039, s. Numbers in this range, in one of the units, are dates if their steps fit that unit."""
 _STEP_OF_DATES_S = 1e-5, 1e4
+_CLEAR_STEP_S = 5.0
+"""Longest step of dates, s, that leaves no choice: these may be times since a computer started, in a smaller unit."""
 _MANY = 20
 """Smallest number of rows of a recording; fewer may be waypoints with seconds between them."""
-_RECORDED = (5.0, "s"), (500.0, "ms"), (5e5, "us"), (1e11, "ns")
-_WAYPOINTS = (5.0, "s"), (1e3, ""), (2e4, ""), (5e5, "us"), (2e7, ""), (1e11, "ns")
-"""Largest steps and the unit that they mean, if recordings have a row every 0.5 s or more often (5 s for numbers in s);
-an empty unit means that two are possible.
+_RECORDED = (0.5, "s"), (5.0, ""), (500.0, "ms"), (5e3, ""), (5e5, "us"), (5e6, ""), (1e11, "ns")
+"""Largest steps and the unit that they mean; an empty one means that two are possible, since there are recordings with
+a row every 0.5 ms, and others with one every 5 s.
 """
-_WHOLE = 0.5
-"""Smallest step, s, from which on many whole numbers may be milliseconds as well."""
+_WAYPOINTS = (5.0, "s"), (6e7, ""), (1e11, "ns")
+"""The same of few rows, which may be waypoints with up to a minute between them."""
 
 
 def is_time(name: str) -> bool:
@@ -93,24 +94,23 @@ def unit_by_numbers(numbers: np.ndarray, name: str) -> str:
     known = numbers[np.isfinite(numbers)]
     steps = np.diff(np.unique(known))
     step = float(np.median(steps)) if len(steps) else None
-    largest = float(np.abs(known).max(initial=0.0))
+    given = known[known != 0]  # 0 stands for no time
     for unit, power in TIME_UNITS.items():
         size = 10.0 ** (power - 9)
         fits = step is None or _STEP_OF_DATES_S[0] <= step * size <= _STEP_OF_DATES_S[1]
-        if fits and _SINCE_1970_S[0] <= largest * size <= _SINCE_1970_S[1]:
-            return unit
-    if step is None:
-        return "s"
-    many = len(steps) >= _MANY - 1
-    unit = next((unit for most, unit in (_RECORDED if many else _WAYPOINTS) if step <= most), "")
-    if unit == "s" and many and step > _WHOLE and bool((known == np.rint(known)).all()):
-        unit = ""
-    if not unit:
+        begin, end = (bound / size for bound in _SINCE_1970_S)
+        if fits and len(given) and begin <= given.min() and given.max() <= end:
+            found = unit if step is None or step * size <= _CLEAR_STEP_S else ""
+            break
+    else:
+        steps_of = _RECORDED if len(steps) >= _MANY - 1 else _WAYPOINTS
+        found = "s" if step is None else next((unit for most, unit in steps_of if step <= most), "")
+    if not found:
         raise RecordingError(
             f"expected times in {name} whose unit can be told, got steps of {step:g}; "
             f"say which by --time-unit ({', '.join(TIME_UNITS)}), or in the name: {name} [ms]"
         )
-    return unit
+    return found
 
 
 def nanoseconds_in(
@@ -129,18 +129,20 @@ def nanoseconds_in(
     named = (_TIME.fullmatch(name) or _STAMP.fullmatch(name))[1]
     if named or name.startswith(("%", "field.")):  # rostopic echo -p writes ns
         return _scaled(cells, name, _UNITS[(named or "ns").lower()])
-    unit = given or unit_by_numbers(_numbers(cells), name)
+    values = _numbers(cells)
+    stamps = values[values != 0]  # 0 stands for no time, except where it is one of two
+    unit = given or unit_by_numbers(stamps if len(np.unique(stamps)) > 1 else values, name)
     if unit != "s" and given is None:
         tell(f"times in {name} are taken as {unit}, as large as they are")
     return _scaled(cells, name, TIME_UNITS[unit])
 
 
 def _numbers(cells: list[str]) -> np.ndarray:
-    """Return the numbers in cells; NaN for dates, for other texts, and for 0, which stands for no time."""
+    """Return the numbers in cells; NaN for dates and other texts."""
     found = np.full(len(cells), np.nan)
     for k, cell in enumerate(cells):
         with suppress(ValueError):
-            found[k] = float(cell.replace(",", ".")) or np.nan
+            found[k] = float(cell.replace(",", "."))
     return found
 
 
@@ -156,16 +158,19 @@ def seconds(nanoseconds: np.ndarray) -> np.ndarray:
 
 def _scaled(cells: list[str], name: str, power: int) -> np.ndarray:
     found = np.zeros(len(cells), np.int64)
+    has_dates = any(map(is_date, cells))
     for k, cell in enumerate(cells):
         try:
             if is_date(cell):
                 found[k] = _date_ns(cell)
                 continue
+            if has_dates and cell:
+                raise ValueError(cell)
             value = Decimal(cell.replace(",", ".") or "0")
             if not abs(value) < _LONGEST_NS.scaleb(-power):  # before it is a whole number of as many digits
                 raise ValueError(cell)
             found[k] = round(value.scaleb(power))
-        except (InvalidOperation, ValueError, OverflowError):
+        except (ArithmeticError, ValueError):
             raise RecordingError(f"expected a time in column {name}, row {k + 2}, got {cell!r}") from None
     return found
 

@@ -25,14 +25,22 @@ _RADIANS = {
 _RATE = r"(?:[/ ._]?(?:s|sec|second)(?:(?:\^|\*\*)?-?[123]|[\u00b2\u00b3])?)"
 _UNIT = rf"(?P<unit>\u00b0|dps|[a-z]+?)(?:[/ _]?p(?:er[ _]?)?s(?:ec|econd)?\d?|{_RATE}{{1,3}})?"
 _ALONE = re.compile(rf"[\[(]?\s*{_UNIT}\s*[\])]?", re.IGNORECASE)
-_IN_BRACKETS = re.compile(r"(?P<name>.*?[^ _])[ _]*[\[({]\s*(?P<content>[^\[\](){}]*[^\[\](){}\d\s][^\[\](){}]*)[\])}]")
+_INSIDE = r"[^\[\](){}]"
+_IN_BRACKETS = re.compile(
+    rf"(?P<name>.*?[^\s_])[\s_]*[\[({{]\s*(?P<content>{_INSIDE}*[^\[\](){{}}\d\s]{_INSIDE}*)[\])}}]"
+)
 _ANGLE = rf"(?:deg|degs|degrees?|rads?|radians?|mrad|\u00b0)(?:_?ps\d?|_per_s\w*|{_RATE}{{1,3}})?"
-_AT_END = re.compile(rf"(?P<name>.+?)(?:[_./ ]| in )(?P<content>{_ANGLE})", re.I)
+_BETWEEN = r"[\s_./|:<'\"-]"
+_AT_END = re.compile(rf"(?P<name>.+?){_BETWEEN}+(?:in{_BETWEEN}+)?(?P<content>{_ANGLE})[\s_.>'\"]*", re.I)
 _BEFORE_JOINT = re.compile(
     r"(?P<quantity>position|velocity|acceleration|jerk|action)[ _]?"
     rf"(?P<open>[\[({{])?(?P<content>{_ANGLE})(?(open)[\])}}])[ _](?P<joint>.+)",
     re.I,
 )
+_LONGEST = 200
+"""Largest number of characters of a name that may end in a unit: damaged files have lines of megabytes."""
+_SIGNS = str.maketrans("\u00b7*\u207b\u2212\u00b9\u00b2\u00b3\u00ba", "  --123\u00b0")
+"""Signs of products, powers and degrees, and simple ones that mean the same."""
 ANGLES = {"rad": 1.0, "deg": np.pi / 180}
 """Units of angles that users may choose, rad."""
 MOST_RAD = 4 * np.pi
@@ -58,7 +66,7 @@ UNITS_OF_THE_FILE = GivenUnits()
 
 def size_of_unit(text: str) -> float | None:
     """Return the size, rad or m, of a unit such as deg, (deg/s) or [rad/s^2]; None for anything else."""
-    found = _ALONE.fullmatch(text.strip().rstrip(".").replace("\u00ba", "\u00b0"))  # A sign that looks like it.
+    found = _ALONE.fullmatch(text.strip().rstrip(".").translate(_SIGNS).removeprefix("in "))
     return _RADIANS.get(found["unit"].lower()) if found else None
 
 
@@ -78,10 +86,12 @@ def without_unit(column: str) -> tuple[str, str, float | None]:
 
     The size of an unknown unit in brackets is None, too.
     """
+    if len(column) > _LONGEST:
+        return column, "", None
     if found := _BEFORE_JOINT.fullmatch(column):
         return f"{found['quantity']}_{found['joint']}", found["content"], size_of_unit(found["content"])
     if found := _IN_BRACKETS.fullmatch(column) or _AT_END.fullmatch(column):
-        return found["name"], found["content"].strip(), size_of_unit(found["content"].lstrip("_"))
+        return found["name"].strip(), found["content"].strip(), size_of_unit(found["content"].lstrip("_"))
     return column, "", None
 
 
