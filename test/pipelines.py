@@ -118,7 +118,7 @@ class SimulatedNode:
         rows = [np.asarray(row, np.float32).ravel() for row in start] + [NONE] * (3 - len(start))
         steps = np.atleast_1d(np.asarray(dt, np.float32))
         fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
-        request = self.pipeline.batches.checked(fields._replace(**fields_of_splines))
+        request = self.pipeline.checked(fields._replace(**fields_of_splines), ns(stamp), ns(now))
         self.pipeline.batches.started(request, lambda: ns(now))
         if only_asked:
             return self.pipeline.publishable(request, ns(stamp))

@@ -26,7 +26,7 @@ class GoalsOfNode:
 
     def __init__(self, **parameters: object) -> None:
         limits = {f"limits__{name}": [value] * 2 for name, value in (("velocity", 2.0), ("acceleration", 10.0))}
-        self.node = SimulatedNode(**limits, **parameters)
+        self.node = SimulatedNode(**limits, position_trajectory__without_times="path", **parameters)
         self.node.pipeline.planner._refuse = lambda rejected, plan: self.goals.refuse_waiting(rejected)
         self.results: dict[str, Result] = {}
         self.feedback: list[Feedback] = []

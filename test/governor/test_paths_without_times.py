@@ -11,7 +11,8 @@ from pipelines import NOW_S, Later, SimulatedNode, largest, limits, ns
 @pytest.fixture
 def node() -> SimulatedNode:
     """A node whose threads finish when a test says so, with a robot at rest."""
-    made = SimulatedNode(**limits(velocity=1.0, acceleration=8.0, jerk=80.0), limits__start_deviation=0.0)
+    given = limits(velocity=1.0, acceleration=8.0, jerk=80.0)
+    made = SimulatedNode(**given, limits__start_deviation=0.0, position_trajectory__without_times="path")
     made.seek_in(Later())
     made.execute(0.0)
     made.measure(0.0)

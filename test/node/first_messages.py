@@ -36,6 +36,7 @@ limits = {f"limits.{name}": [value] * len(JOINTS) for name, value in (("velocity
 if sys.argv[1] == "described":
     limits = {"limits.assumed_velocity": 2.0}
 given = PARAMETERS | limits | {"limits.action": "retime", "limits.urdf": "topic"}
+given["position_trajectory.without_times"] = "path"
 node = IntegratorNode(parameter_overrides=[Parameter(name, value=value) for name, value in given.items()])
 executor = SingleThreadedExecutor()
 executor.add_node(node)

@@ -125,7 +125,7 @@ def another(spec: ParameterSpec, value: object) -> object:
         ParameterKind.INTEGER: lambda: value + 1,
         ParameterKind.DOUBLE: lambda: 2 * value or 0.1,
         ParameterKind.STRING: lambda: next(choice for choice in spec.choices if choice != value),
-        ParameterKind.STRING_ARRAY: lambda: ["joint_a"],
+        ParameterKind.STRING_ARRAY: lambda: [spec.choices[-1]] * 3 if spec.choices else ["joint_a"],
         ParameterKind.DOUBLE_ARRAY: lambda: [1.0] * 3,
     }[spec.kind]()
 

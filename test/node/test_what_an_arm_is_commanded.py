@@ -15,6 +15,7 @@ from preloaded_process import PreloadedNode
 from ros_client import RosClient
 from ruckig import InputParameter, Ruckig, Trajectory
 from simulated_arm import RATE, Limits, SimulatedArm
+from trajectory_msgs.msg import JointTrajectory
 
 from kit.controller import fields_of
 from kit.node_process import NodeProcess
@@ -40,6 +41,9 @@ USUAL = {
     "limits.assumed_velocity": 0.0,
     "limits.start_deviation": 0.1,
     "limits.action": "reject",
+    "position_trajectory.end": "goal",
+    "position_trajectory.without_times": "refuse",
+    "relative_to": [],
     "publish.bridge_time": 0.2,
     "publish.lead_time": 0.12,  # test machines are busy
     "publish.on_reject": "continue",
@@ -132,8 +136,56 @@ def test_a_node_and_an_executor_command_the_same_bits(make_arm: MakeArm) -> None
     assert compared == 40
 
 
+DIALECTS = {
+    "sequence": {},
+    "times": {"position_trajectory.end": "stream"},
+    "no times": {"position_trajectory.without_times": "chunk"},
+    "increments": {"relative_to": ["observation", "step", "none"]},
+}
+
+
+def in_dialect(dialect: str, rows: np.ndarray, seen: np.ndarray) -> ActionSequence | JointTrajectory:
+    """Rows `[N, 3]` that are 20 ms apart, as a message; `seen` is the joint state at its stamp."""
+    if dialect in ("times", "no times"):
+        return plan(0.02 * np.arange(1, len(rows) + 1) * (dialect == "times"), rows)
+    if dialect == "increments":
+        rows = np.stack([rows[:, 0] - seen[0], np.diff(rows[:, 1], prepend=seen[1]), rows[:, 2]], axis=1)
+    return sequence(rows[None], dt=[0.02], control_space=POSITION)
+
+
+def commanded_in(arm: SimulatedArm, dialect: str) -> np.ndarray:
+    """Positions that are commanded of chunks at 10 Hz, made of what was seen 80 ms before, `[cycles, 3]`."""
+    arm.robot.quantization = 2**-12  # so that the numbers of messages are exact, and their differences, too
+    seen, stamp_ns = arm.robot.measured()[0], arm.now_ns
+    for period in range(60):
+        arm.run(0.02)
+        if period % 5 == 4:
+            times = (stamp_ns - arm.begin_ns) / SECOND_NS - 0.4 + 0.02 * np.arange(1, 33)
+            rows = np.round(0.4 * (1 - np.cos(2 * times[:, None])) * [1.0, -0.5, 0.3] * 2**20) / 2**20
+            message, answers = in_dialect(dialect, rows, seen), len(arm.client.trajectories)
+            set_stamp(message, stamp_ns)
+            arm.client.state()  # by its answer, the node knows the last report
+            is_sequence = isinstance(message, ActionSequence)
+            (arm.client.sequences if is_sequence else arm.client.plans).publish(message)
+            arm.client.wait_for(lambda count=answers: len(arm.client.trajectories) > count, "a trajectory")
+        if period % 5 == 0:
+            seen, stamp_ns = arm.robot.measured()[0], arm.now_ns
+    return arm.commands[:, 0]
+
+
+def test_the_same_rows_command_the_same_motion_in_each_dialect(make_arm: MakeArm) -> None:
+    commanded = {}
+    for dialect, own in DIALECTS.items():
+        given = {"start_from": "previous", "limits.action": "retime", **own}
+        commanded[dialect] = commanded_in(make_arm(**{key.replace(".", "__"): given[key] for key in given}), dialect)
+    expected = commanded["sequence"]
+    assert np.ptp(expected, axis=0).min() > 0.1
+    for dialect, positions in commanded.items():
+        np.testing.assert_allclose(positions, expected, rtol=0, atol=1e-9, err_msg=dialect)
+
+
 def test_fast_plans_and_paths_without_times_keep_their_paths(make_arm: MakeArm) -> None:
-    arm = make_arm(limits__action="retime")
+    arm = make_arm(limits__action="retime", position_trajectory__without_times="path")
     before = int(arm.client.counts()["slowed"])
     share = np.arange(1, 61)[:, None] / 60
     way = 2 * (10 * share**3 - 15 * share**4 + 6 * share**5)
@@ -156,7 +208,7 @@ def test_fast_plans_and_paths_without_times_keep_their_paths(make_arm: MakeArm) 
 
 
 def test_a_path_that_is_passed_with_rests_is_said_to_be(make_arm: MakeArm, node: NodeProcess) -> None:
-    arm = make_arm()
+    arm = make_arm(position_trajectory__without_times="path")
     before = int(arm.client.counts().get("warned.not_fastest", 0))
     there = arm.position + np.array([[0.0, 0.0, 0.0], [0.3, -0.2, -0.3], [0.7, -0.5, -0.7]])
     for doubled in (0, 1):  # the row at the turn, within noise: the bend of the path jumps there

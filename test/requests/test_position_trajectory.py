@@ -40,14 +40,15 @@ def test_a_start_time_is_accepted_while_the_end_is_still_to_come(stamp_ns: int, 
         assert rejected(plan_of_positions, *arguments).reason is RejectionReason.INVALID_TIMES
 
 
-# Paths without times
+# Points without times
 
-WITHOUT_JERK = limits(**{**GIVEN, "jerk": np.inf})
+AS_PATH = {"position_trajectory__without_times": "path"}
+WITHOUT_JERK = AS_PATH | limits(**{**GIVEN, "jerk": np.inf})
 PATH = np.array([[0.1, 0.1], [0.5, 0.2], [1.0, 0.0]])
 
 
 def limited(**parameters: object) -> SimulatedNode:
-    node = SimulatedNode(**limits(**GIVEN) | parameters)
+    node = SimulatedNode(**AS_PATH | limits(**GIVEN) | parameters)
     node.measure(0.1)
     return node
 
@@ -65,11 +66,44 @@ def nearest(trajectory: ExecutableTrajectory, row: object) -> float:
     return float(np.abs(positions - row).max(axis=1).min())
 
 
-def test_points_without_times_are_a_path() -> None:
-    given = fields(time_ns=[0, 0], stamp_ns=5 * SECOND)
-    plan = plan_of_positions(given, PARAMETERS, 100 * SECOND)
+UNTIMED = fields(time_ns=[0, 0], stamp_ns=5 * SECOND)
+
+
+def meaning(without_times: str, **parameters: object) -> NodeParameters:
+    return NodeParameters.of("abc", position_trajectory__without_times=without_times, **parameters)
+
+
+@pytest.mark.parametrize("end", ["goal", "stream", None])
+def test_points_without_times_are_refused_unless_it_is_said_what_they_are(end: str | None) -> None:
+    told = rejected(plan_of_positions, UNTIMED, PARAMETERS, 0, end)
+    assert told.reason is RejectionReason.INVALID_TIMES
+    parts = "path, passed as fast as limits allow", "chunk, with points 0.02 s (parameter dt) apart", "without_times"
+    assert all(part in told.message for part in parts), told.message
+
+
+@pytest.mark.parametrize("parameters", [PARAMETERS, meaning("path"), meaning("chunk")])
+def test_one_point_without_a_time_is_a_goal_whatever_several_points_are(parameters: NodeParameters) -> None:
+    plan = plan_of_positions(fields(time_ns=[0], positions=[np.ones(2)], count=1), parameters, 0)
+    assert plan.untimed and plan.is_complete and not len(plan.steps)
+
+
+def test_points_without_times_are_a_path_where_that_is_said() -> None:
+    plan = plan_of_positions(UNTIMED, meaning("path"), 100 * SECOND)
     assert plan.untimed and not len(plan.steps) and plan.start is None and plan.origin_ns == 0
-    assert plan_of_positions(given, PARAMETERS, SECOND).origin_ns == 5 * SECOND, "not before its stamp"
+    assert plan_of_positions(UNTIMED, meaning("path"), SECOND).origin_ns == 5 * SECOND, "not before its stamp"
+
+
+@pytest.mark.parametrize(("end", "is_complete"), [(None, False), ("stream", False), ("goal", True)])
+def test_points_without_times_are_a_chunk_with_a_row_every_dt(end: str | None, is_complete: bool) -> None:
+    plan = plan_of_positions(UNTIMED, meaning("chunk", dt=1 / 30), SECOND, end)
+    assert not plan.untimed and plan.start is None and plan.is_complete == is_complete
+    assert plan.origin_ns == 5 * SECOND and np.allclose(plan.steps, 0.033_333_333, rtol=0, atol=1e-15)
+    assert np.array_equal(plan.actions, [[0.0, 0.0, np.nan], [1.0, 1.0, np.nan]], equal_nan=True)
+
+
+def test_a_chunk_without_times_that_is_over_is_refused() -> None:
+    told = rejected(plan_of_positions, UNTIMED, meaning("chunk"), 6 * SECOND)
+    assert told.reason is RejectionReason.INVALID_TIMES and "ended 0.960 s ago" in told.message
 
 
 @pytest.mark.parametrize(("first", "dropped"), [([0.1, 0.1], True), ([0.107, 0.095], True), ([0.15, 0.1], False)])

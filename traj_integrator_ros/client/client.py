@@ -148,7 +148,8 @@ class IntegratorClient(Services, AbstractContextManager):
 
         Args:
             position: `[points, dof]`, rad.
-            times: `[points]`, s from the stamp. None: a path without times, which is passed as fast as limits allow.
+            times: `[points]`, s from the stamp. None: a goal, or a path or chunk without times, as the node's parameter
+                position_trajectory.without_times says.
             joint_names: joints that move, in the order of the columns; empty: those of the client, if it has any.
             stamp_ns: when it begins, ns; 0: on arrival.
 

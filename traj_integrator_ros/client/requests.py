@@ -152,7 +152,7 @@ def output_bits(outputs: Iterable[str]) -> int:
 def positions_message(
     position: Array, times: Array | None, joint_names: Sequence[str], stamp_ns: int
 ) -> JointTrajectory:
-    """Return the message of positions `[points, dof]`, rad, at times `[points]`, s; None: a path without times.
+    """Return the message of positions `[points, dof]`, rad, at times `[points]`, s; None: all times are 0.
 
     Raises:
         ValueError: a shape that does not fit.

@@ -20,13 +20,15 @@ from ..requests.inputs import Actions, Positions
 from ..requests.plan import Plan, plan_of_sequence
 from ..requests.position_trajectory import PositionFields, plan_of_positions
 from ..requests.rejection import Rejected, RejectionReason
+from ..requests.relative import absolute
 from ..requests.retime_requests import RetimeFields, RetimeRequest, check_retiming
-from ..requests.sequences import ActionRequest, IntegratedBatch
+from ..requests.sequences import ActionRequest, IntegratedBatch, SequenceFields
 from .commands import Commands
 from .committed import CommittedFields, committed_rows
 from .controller_reports import ControllerReport, ControllerReports, ControllerStatus, check_speed_scaling
 from .executable import ExecutableTrajectory
 from .measured import JointStates
+from .observation import observed
 from .planner import Planner, Refuse, Sought
 from .published import PublishedMotion
 from .reference import PlannedMotion
@@ -148,7 +150,7 @@ class Executor:
             checked = self.plan(plan.fields(self.parameters.joint_names), now_ns, end=plan.end)
             made = self.follow(checked, now_ns, clock)
         else:
-            request = self.batches.checked(plan.fields)
+            request = self.checked(plan.fields, plan.stamp_ns, now_ns)
             self.batches.started(request, lambda: now_ns)
             made = self.trajectory(request, plan.stamp_ns, now_ns, clock)
         return self._begun(made, clock() if clock else now_ns)
@@ -227,6 +229,20 @@ class Executor:
             self.joint_states.set_clock(step.read_ns)
             self.published.set_clock(step, self.published.clock.at(arrived_ns))
             self.planner.set_clock(step.read_ns)
+
+    def checked(self, fields: SequenceFields, stamp_ns: int, now_ns: int) -> ActionRequest:
+        """Check a sequence, and make its relative actions absolute, from the observation at its stamp.
+
+        Raises:
+            Rejected: as `check_sequence` and `observed` do.
+
+        """
+        observation_ns = self._by_robot(stamp_ns)
+        return absolute(
+            self.batches.checked(fields),
+            self.parameters.relative,
+            lambda joints: observed(self.joint_states, joints, observation_ns, now_ns, self.parameters),
+        )
 
     def check_limits(self, batch: IntegratedBatch) -> None:
         """Check all rows of all trajectories of a batch against the limits.

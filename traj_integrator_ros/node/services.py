@@ -118,7 +118,8 @@ class Services:
     def integrate(self, pipeline: Executor, request: Integrate.Request, response: Integrate.Response) -> Steps:
         """Fill in the trajectories of a sequence."""
         now_ns, stamp = self._handlers.read(), request.actions.header.stamp
-        sequence = pipeline.batches.checked(messages.sequence_fields(request.actions))
+        stamp_ns = nanoseconds((stamp.sec, stamp.nanosec))
+        sequence = pipeline.checked(messages.sequence_fields(request.actions), stamp_ns, now_ns)
         batch = pipeline.batches.integrate(sequence, pipeline.batches.started(sequence, lambda: now_ns), request.fields)
         fill = partial(messages.fill_trajectories, response.trajectory, batch, stamp)
         self._handlers.beside(batch.trajectories.size, fill)
@@ -126,7 +127,7 @@ class Services:
             if not request.as_published:
                 pipeline.check_limits(batch)
                 return
-            is_known = pipeline.publishable(sequence, nanoseconds((stamp.sec, stamp.nanosec)))
+            is_known = pipeline.publishable(sequence, stamp_ns)
             while not is_known(self._handlers.update()):
                 yield
         except Rejected:

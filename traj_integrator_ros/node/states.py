@@ -51,7 +51,9 @@ class States:
             stamps, clock, now_ns = self._clock.states, self._clock, self._now_ns()
             # Until a simulation has told its time, messages wait: read now, they would seem as old as it is late.
             waiting = [*take_waiting(self._entities.joint_states, STATE_DEPTH if now_ns else 0)]
-            for message, info in _worth_reading(waiting):
+            # The observation of a policy may be any joint state.
+            all_count = self._pipeline.parameters.relative.any()
+            for message, info in waiting if all_count else _worth_reading(waiting):
                 self.arrived_s = time.monotonic()
                 with self._accounts.guard("joint_states"):
                     names, *state, stamp_ns = read_joint_state(message)

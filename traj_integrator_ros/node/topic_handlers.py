@@ -126,7 +126,7 @@ class TopicHandlers:
             parameters = pipeline.parameters
             now_ns = self.update()
             stamp, fields = read_action_sequence(message.data)
-            request = pipeline.batches.checked(fields)
+            request = pipeline.checked(fields, nanoseconds(stamp), now_ns)
             start = pipeline.batches.started(request, lambda: now_ns)
             publisher, published = self.entities.trajectory_batch, False
             if publisher.get_subscription_count() > 0:

@@ -15,8 +15,11 @@ from ..execution.limits import LONGEST_BRAKE_S
 from ..limits.found import QUANTITIES
 from ..limits.joint_limits import JointLimits, assumed_limits
 from .table import (
+    ABSOLUTE,
     END_STOP,
     PARAMETERS,
+    SINCE_OBSERVATION,
+    SINCE_STEP,
     SPECS,
     ParameterKind,
     ParameterSpec,
@@ -82,6 +85,12 @@ class NodeParameters(ParameterTable):
         """Which joints are continuous, bool `[dof]`."""
         return np.array([name in self.limits_continuous for name in self.joint_names])
 
+    @cached_property
+    def relative(self) -> np.ndarray:
+        """Which joints' actions are relative, bool `[2, dof]`: to the observation, and to the step before."""
+        given = self.relative_to or (ABSOLUTE,) * len(self.joint_names)
+        return np.array([[one == kind for one in given] for kind in (SINCE_OBSERVATION, SINCE_STEP)])
+
     @staticmethod
     def of(joint_names: Sequence[str], **values: ParameterValue) -> NodeParameters:
         """Return the defaults with other values of some parameters (`__` for dots). Raises InvalidParameters."""
@@ -141,10 +150,11 @@ def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
         low, high = spec.range
         if not low <= value <= high:  # NaN counts as outside.
             raise InvalidParameters(f"{spec.name}: expected {low:g} to {high:g}{f' {spec.unit}'.rstrip()}, got {value}")
-    if spec.choices and value not in spec.choices:
-        raise InvalidParameters(f"{spec.name}: expected one of {', '.join(spec.choices)}, got {value!r}")
+    for text in values if spec.choices else ():
+        if text not in spec.choices:
+            raise InvalidParameters(f"{spec.name}: expected one of {', '.join(spec.choices)}, got {text!r}")
     if spec.pattern:
-        for text in [value] if isinstance(value, str) else value:
+        for text in values:
             if not re.fullmatch(spec.pattern, text):
                 raise InvalidParameters(f"{spec.name}: expected {spec.form}, got {text!r}")
 
@@ -185,6 +195,10 @@ def _check_together(parameters: NodeParameters) -> None:
     for name in parameters.limits_continuous:
         if name not in names:
             raise InvalidParameters(f"limits.continuous: expected some of {', '.join(names)}, got {name!r}")
+    if len(parameters.relative_to) not in (0, len(names)):
+        raise InvalidParameters(
+            f"relative_to: expected 0 or {len(names)} values, one for each joint, got {len(parameters.relative_to)}"
+        )
     check_limits(parameters)
     for batch, horizon in parameters.warmup:
         if not (1 <= batch <= parameters.max_batch and 1 <= horizon <= parameters.max_horizon):

@@ -49,6 +49,7 @@ class ParameterSpec:
     range: tuple[float, float] | None = None
     """Smallest and largest value of a number, both included."""
     choices: tuple[str, ...] = ()
+    """Values of a text, or of each text in a list."""
     pattern: str = ""
     """Regular expression for strings that are neither free nor one of `choices`."""
     form: str = ""
@@ -68,6 +69,13 @@ class ParameterSpec:
 START_FROM_PREVIOUS = "previous"
 END_STOP = "stop"
 END_GOAL = "goal"
+WITHOUT_TIMES_REFUSE = "refuse"
+WITHOUT_TIMES_PATH = "path"
+WITHOUT_TIMES_CHUNK = "chunk"
+ABSOLUTE = "none"
+SINCE_OBSERVATION = "observation"
+SINCE_STEP = "step"
+RELATIVE_TO = ABSOLUTE, SINCE_OBSERVATION, SINCE_STEP
 ACTION_REJECT = "reject"
 ACTION_RETIME = "retime"
 ACTION_WARN = "warn"
@@ -123,6 +131,12 @@ class ParameterTable:
     )
     control_space: ControlSpace = _choice(ControlSpace.POSITION, "What actions are, if a sequence does not say")
     dt: float = _value(0.02, "Time step, if a sequence gives none", (1e-6, 1e4, "s"))
+    relative_to: tuple[str, ...] = _value(
+        [],
+        "What positions and control points of sequences are relative to, for each joint: none, observation (the joint "
+        "state at the stamp) or step (the step before; the first one: observation); empty: none",
+        choices=RELATIVE_TO,
+    )
     finite_difference: FiniteDifference = _choice(
         FiniteDifference.BACKWARD,
         "Scheme for velocity, acceleration and jerk of positions; central has 4 more points than actions",
@@ -249,6 +263,12 @@ class ParameterTable:
         "Last point of a message on ~/position_trajectory: goal (the robot comes to rest there) or stream "
         "(positions of a chunk, which the next message continues)",
         choices=(END_GOAL, "stream"),
+    )
+    position_trajectory_without_times: str = _value(
+        WITHOUT_TIMES_REFUSE,
+        "Several points that are all at time 0: refuse, path (passed as fast as limits allow, after a stop) or chunk "
+        "(dt apart from the stamp on, like the actions of a sequence)",
+        choices=(WITHOUT_TIMES_REFUSE, WITHOUT_TIMES_PATH, WITHOUT_TIMES_CHUNK),
     )
     position_trajectory_max_points: int = _value(
         20_000,

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State
-from ..execution.tolerances import NANOSECOND_S
+from ..execution.tolerances import NANOSECOND_S, whole_ns
 from ..kernels import MAPS
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import END_GOAL
+from ..parameters.table import END_GOAL, WITHOUT_TIMES_CHUNK, WITHOUT_TIMES_REFUSE
 from .joint_order import resolve_subset
 from .plan import Plan
 from .rejection import Rejected, RejectionReason, require_finite, require_size
@@ -40,14 +40,15 @@ class PositionFields(NamedTuple):
 def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns: int, end: str | None = None) -> Plan:
     """Check a trajectory of positions, without knowing the robot's state, and return it as a plan.
 
-    A point at time 0 is the start; without a velocity it has the robot's. Points that are all at time 0, or one point
-    alone at time 0, are a path without times.
+    A point at time 0 is the start; without a velocity it has the robot's. One point alone at time 0 is a goal: a path
+    without times. What several points that are all at time 0 are, the parameter position_trajectory.without_times says.
 
     Args:
         fields: the message.
         parameters: the node's configuration.
         now_ns: the node's clock.
-        end: "goal" for a complete plan, "stream" for a chunk; None: the parameter position_trajectory.end.
+        end: "goal" for a complete plan, "stream" for a chunk; None: the parameter position_trajectory.end, except for
+            points without times that are a chunk.
 
     Raises:
         Rejected: for the first error found, with the field, what was expected and what was given.
@@ -60,8 +61,10 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
     count = fields.count
     require_size("points", count, 1, parameters.position_trajectory_max_points, "position_trajectory.max_points")
     time_ns = np.asarray(fields.time_ns, np.int64)
-    untimed = not time_ns.any()
-    is_complete = (end or parameters.position_trajectory_end) == END_GOAL
+    untimed, otherwise = not time_ns.any(), parameters.position_trajectory_end
+    if untimed and count > 1 and _without_times(count, parameters) == WITHOUT_TIMES_CHUNK:
+        time_ns, untimed, otherwise = times_of_chunk(count, parameters.dt), False, "stream"
+    is_complete = (end or otherwise) == END_GOAL
 
     def table(values: np.ndarray) -> np.ndarray:
         rows = np.full((count, len(joint_names)), np.nan)
@@ -108,6 +111,27 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
         velocities=velocities,
         accelerations=accelerations,
     )
+
+
+def times_of_chunk(count: int, dt: float) -> np.ndarray:
+    """Return the times, ns from the stamp, `[count]`, of points that are `dt`, s, apart: those of a sequence's actions.
+
+    joint_trajectory_controller gives points the same times (positions_upsampling.policy_frequency is 1 / dt).
+    """
+    return np.arange(1, count + 1) * whole_ns(dt)
+
+
+def _without_times(count: int, parameters: NodeParameters) -> str:
+    """Return whether points without times are a path or a chunk. Raises Rejected: invalid_times, if nobody said so."""
+    meaning = parameters.position_trajectory_without_times
+    if meaning == WITHOUT_TIMES_REFUSE:
+        raise Rejected(
+            RejectionReason.INVALID_TIMES,
+            f"points.time_from_start: expected increasing times, got 0 for all {count} points, which may be a path, "
+            f"passed as fast as limits allow, or a chunk, with points {parameters.dt:g} s (parameter dt) apart; choose "
+            "by the parameter position_trajectory.without_times: path or chunk",
+        )
+    return meaning
 
 
 def _values(part: str, points: Sequence[np.ndarray], count: int, *, optional: bool = False) -> np.ndarray:

@@ -47,6 +47,8 @@ class RejectionReason(str, Enum):
     """All steps of a sequence are over by the time its trajectory could start."""
     FUTURE_SEQUENCE = "future_sequence"
     """The first step begins too far ahead, or the robot's motion until then is unknown."""
+    NO_OBSERVATION = "no_observation"
+    """The joint state at the stamp, to which actions are relative, is not kept any more, or has not arrived yet."""
     GOAL_IN_MOTION = "goal_in_motion"
     """The last point of a complete plan has a velocity: joint_trajectory_controller refuses that, too."""
     BRAKE_IMPOSSIBLE = "brake_impossible"

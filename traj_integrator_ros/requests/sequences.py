@@ -135,6 +135,11 @@ class ActionRequest(NamedTuple):
         return Call(self.control_map, shape, dt, start, self.goal, self.actions)
 
     @property
+    def has_positions(self) -> bool:
+        """Whether the actions are positions of points, or control points."""
+        return self.control_map.control_space in (ControlSpace.POSITION, ControlSpace.BSPLINE)
+
+    @property
     def spline(self) -> SplineForm | None:
         """Form of the spline; None in other control spaces."""
         is_spline = self.control_map.control_space is ControlSpace.BSPLINE

@@ -7,12 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ..engine.call import Ends
-from ..kernels import ControlSpace, QuadraticCost
+from ..kernels import QuadraticCost
 from .plan import turned
 from .sequences import ActionRequest
-
-_POSITIONS = (ControlSpace.POSITION, ControlSpace.BSPLINE)
-"""Control spaces whose actions are positions of points or control points."""
 
 
 def unwrapped(path: np.ndarray, turning: np.ndarray) -> np.ndarray:
@@ -30,7 +27,7 @@ def unwrapped(path: np.ndarray, turning: np.ndarray) -> np.ndarray:
 def unwrapped_request(request: ActionRequest, start: Ends, turning: np.ndarray) -> ActionRequest:
     """Unwrap the positions of a request from its start on, as those of a plan on the topic; other requests stay."""
     actions, goal = request.actions, request.goal
-    if actions is None or not turning.any() or request.control_map.control_space not in _POSITIONS:
+    if actions is None or not turning.any() or not request.has_positions:
         return request
     before = start.rows[0] if start.index is None else start.rows[0][start.index]
     before = np.broadcast_to(before, (len(actions), actions.shape[2]))
