@@ -6,12 +6,13 @@ import numpy as np
 
 _ROUNDS = 2
 """Number of rounds. Distances along noisy rows are too long; the second round measures along the smooth rows."""
-_SAME = 0.1
-"""Distance, as a share of the tolerance, below which a row may repeat the one before."""
 _ROOM = 0.9
-"""Smallest overlap of the bands of two rows, as a share of the tolerance, with which one may repeat the other."""
-_LEAST_STEP = 0.05
-"""Smallest distance of different rows, as a share of the mean distance, so that the measure along the path increases.
+"""Smallest overlap of the bands of rows, as a share of the tolerance, with which they are one. Rows of a slow begin or
+end are nearer to each other than their rounding, and have no direction that a path could follow.
+"""
+_LEAST_STEP = 0.05, 0.1
+"""Smallest distance of different rows, as a share of the mean distance and of the tolerance (the smaller one), so that
+the measure along the path increases.
 """
 _BARRIERS = tuple(10.0**-k for k in range(6))
 """Weights of the barrier, in units of the squared tolerance, used in this order."""
@@ -48,32 +49,34 @@ def smoothed(rows: np.ndarray, tolerance: np.ndarray, times: np.ndarray | None =
         found[:, moves] = _smoothest(low[:, moves], high[:, moves], tolerance[moves], times)
         return found
     for _ in range(_ROUNDS):
-        kept, bands = _different(found, low, high, tolerance)
+        kept, bands = _different(low, high, tolerance)
         if len(kept) < _FEWEST:
             break
         steps = np.linalg.norm(np.diff(found[kept], axis=0), axis=1)
-        along = np.append(0.0, np.cumsum(np.maximum(steps, _LEAST_STEP * steps.mean())))
+        least = min(_LEAST_STEP[0] * steps.mean(), _LEAST_STEP[1] * tolerance.max())
+        along = np.append(0.0, np.cumsum(np.maximum(steps, least)))
         path = _smoothest(*(band[:, moves] for band in bands), tolerance[moves], along)
         found[:, moves] = path[np.searchsorted(kept, np.arange(len(rows)), side="right") - 1]
     return found
 
 
 def _different(
-    found: np.ndarray, low: np.ndarray, high: np.ndarray, tolerance: np.ndarray
+    low: np.ndarray, high: np.ndarray, tolerance: np.ndarray
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
     """Return the rows that do not repeat the one before, `[K]`, with the bounds of all that repeat them, `[K, D]`."""
+    apart = ((low > low[-1]) | (high < high[-1])).any(axis=1)
+    end = 1 + int(np.flatnonzero(apart).max(initial=0))  # From there on, rows repeat the last one.
     kept, lows, highs = [0], [low[0]], [high[0]]
-    for k in range(1, len(found)):
+    for k in range(1, end):
         most, least = np.maximum(lows[-1], low[k]), np.minimum(highs[-1], high[k])
         fixed = len(kept) == 1  # The first row is kept.
-        near = (np.abs(found[k] - found[kept[-1]]) <= _SAME * tolerance).all()
-        if k + 1 < len(found) and near and (least - most >= (0.0 if fixed else _ROOM) * tolerance).all():
+        if (least - most >= (0.0 if fixed else _ROOM) * tolerance).all():
             lows[-1], highs[-1] = most, least
             continue
         kept.append(k)
         lows.append(low[k])
         highs.append(high[k])
-    return np.array(kept), (np.array(lows), np.array(highs))
+    return np.array([*kept, end]), (np.array([*lows, low[-1]]), np.array([*highs, high[-1]]))
 
 
 def _smoothest(low: np.ndarray, high: np.ndarray, tolerance: np.ndarray, along: np.ndarray) -> np.ndarray:

@@ -109,3 +109,12 @@ def test_gradients_with_a_tolerance_are_refused_by_name() -> None:
         retime(rows, LIMITS, tolerance=1e-3)
     still = torch.zeros(1, 30, 2, dtype=torch.float64)
     assert int(retime(still, LIMITS, tolerance=1e-3).status) == 1
+
+
+@pytest.mark.parametrize("step", [5e-4, 1.5e-3])
+def test_rows_of_a_slow_begin_and_end_take_as_long_as_exact_ones(step: float) -> None:
+    part = np.linspace(0, 1, 200)[:, None]
+    exact = np.sin(3 * (1 + np.arange(4) / 2) * part**3 * (10 - 15 * part + 6 * part**2) + np.arange(4))
+    rows = ROUNDED["rounded"](exact, step)
+    assert timed(rows, tolerance=step) < 1.05 * timed(exact)
+    assert (np.abs(smoothed(rows, np.full(4, step)) - rows) <= step + 1e-12).all()
