@@ -88,7 +88,7 @@ EXPECTED = {
         "points[0].time_from_start.nanosec": "3*ok 3*invalid_times:points[1].time_from_start",
         "points[1].positions": PLANNED,
         "points[1].time_from_start.sec": "2*invalid_times:points[1].time_from_start ok invalid_times:dt",
-        "points[1].time_from_start.nanosec": "no_limits:limits.velocity 5*ok",
+        "points[1].time_from_start.nanosec": "invalid_times:points.time_from_start 5*ok",
     }),
     "state": (STATE, state(), {
         "name": "joint_count joint_count:position duplicate_joint ok duplicate_joint 7*ok",

@@ -1,13 +1,19 @@
-"""An arm of ros2_control as a robot of LeRobot: `--robot.type=ros2_control`."""
+"""Robots of LeRobot that move smoothly: an arm of ros2_control (`ros2_control`), or any other one (`smooth`)."""
 
-from .arm import Arm
+from importlib.util import find_spec
 
-try:
-    from .config_ros2_control import Ros2ControlConfig
-    from .ros2_control import Ros2Control
-except ModuleNotFoundError as error:  # the arm is of use without LeRobot, too
-    if (error.name or "").partition(".")[0] != "lerobot":
-        raise
-    __all__ = ["Arm"]
-else:
-    __all__ = ["Arm", "Ros2Control", "Ros2ControlConfig"]
+__all__ = []
+if find_spec("rclpy") is not None:
+    from .arm import Arm
+
+    __all__ += ["Arm"]
+if find_spec("lerobot") is not None:
+    from .config_smooth import SmoothConfig
+    from .smooth import Smooth
+
+    __all__ += ["Smooth", "SmoothConfig"]
+    if find_spec("rclpy") is not None:
+        from .config_ros2_control import Ros2ControlConfig
+        from .ros2_control import Ros2Control
+
+        __all__ += ["Ros2Control", "Ros2ControlConfig"]

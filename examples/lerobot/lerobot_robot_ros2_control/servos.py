@@ -1,0 +1,165 @@
+"""Commands servos from the executor of the integrator, in a thread; without ROS and LeRobot."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from traj_integrator_ros.governor.committed import CommittedFields
+from traj_integrator_ros.governor.executor import Actions, Executor, NodeParameters, Rejected
+from traj_integrator_ros.governor.rehearsal import rehearse
+from traj_integrator_ros.kernels import ControlSpace
+
+from .pace import Pace
+
+SECOND_NS = 1_000_000_000
+_LEAD_TIME_S = 0.01
+"""Time, s, until a new plan is taken up: no message is on its way, and the thread samples at least every 10 ms."""
+_BRAKES_WITHIN_S = 5.0
+"""Longest time, s, that closing waits for the joints to rest."""
+_LOG = logging.getLogger(__name__)
+
+
+class Servos:
+    """Makes one motion, within limits, of actions that come one by one or as chunks, and commands it at a high rate.
+
+    Nothing is commanded before the first action.
+
+    Args:
+        joints: names of the joints, in the order of all arrays.
+        write: commands positions, rad, `[joints]`; the thread calls it. It returns False if it cannot now.
+        limits: largest velocity, rad/s, acceleration, rad/s^2, and jerk, rad/s^3, each `[joints]`.
+        position: where the joints are, rad, `[joints]`.
+        period_s: time between two actions, s.
+        rate: commands in a second.
+        delay: periods by which single actions are executed later, as `Pace` says.
+        bandwidth: with which differences between command and plan go, Hz.
+        deviation: error of a joint, rad, beyond which the arm is braked; 0: any.
+        clock: returns the time, ns.
+
+    """
+
+    def __init__(
+        self,
+        joints: Sequence[str],
+        write: Callable[[np.ndarray], object],
+        limits: Sequence[Sequence[float]],
+        position: np.ndarray,
+        period_s: float,
+        *,
+        rate: float = 100.0,
+        delay: int = 1,
+        bandwidth: float = 5.0,
+        deviation: float = 0.0,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        names = ("limits.velocity", "limits.acceleration", "limits.jerk")
+        given = {name: list(map(float, values)) for name, values in zip(names, limits, strict=True)}
+        parameters = NodeParameters.of(
+            joints, device="cpu", start_from="previous", state_timeout=0.0, limits__start_deviation=0.0,
+            publish__lead_time=_LEAD_TIME_S, publish__bandwidth=bandwidth, supervision__deviation=deviation, **given,
+        )  # fmt: skip
+        rehearse(parameters)  # otherwise, the first motion takes 50 ms
+        self.pace = Pace(round(period_s * SECOND_NS), delay)
+        self.rejected = 0
+        """Number of chunks and actions that were not executed; a warning says why."""
+        self._executor = Executor(parameters, warn=self._refuse)
+        self._write, self._period_s, self._cycle_s, self._clock = write, period_s, 1 / rate, clock
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._begun, self._failed = False, None
+        self._thread = threading.Thread(target=self._drive, name="servos", daemon=True)
+        self.observe(position)
+
+    def start(self) -> None:
+        """Begin to command, in a thread."""
+        self._thread.start()
+
+    def observe(self, position: np.ndarray) -> int:
+        """Take measured positions, rad, `[joints]`; returns their stamp, ns. Raises what `write` has raised."""
+        self._require_thread()
+        with self._lock:
+            now_ns = self._clock()
+            self._executor.joint_state(position, np.zeros(len(position)), now_ns)
+        return now_ns
+
+    def send(self, position: np.ndarray) -> None:
+        """Execute one action, rad, `[joints]`, a period after the one before."""
+        try:
+            chunk, stamp_ns = self.pace.chunk(position, self._clock(), self._commanded)
+        except Rejected as rejected:  # it was not sampled for long
+            self._refuse(rejected)
+            return
+        self.send_chunk(chunk, stamp_ns)
+
+    def send_chunk(self, positions: np.ndarray, stamp_ns: int) -> None:
+        """Execute a chunk, rad, `[actions, joints]`, whose first action is reached one period after the stamp."""
+        self._require_thread()
+        with self._lock:
+            try:
+                self._executor.execute(
+                    Actions(stamp_ns, ControlSpace.POSITION, self._period_s, positions), self._clock(), self._clock
+                )
+                self._begun = True
+            except Rejected as rejected:
+                self._refuse(rejected)
+
+    def prefix(self, stamp_ns: int, actions: int, inference_s: float) -> np.ndarray:
+        """Return the actions with which a chunk of this stamp must begin, rad, `[fixed, joints]`; see `Arm.prefix`."""
+        found = self._committed(stamp_ns, actions + 1)
+        fixed = found.committed + int(np.ceil(inference_s / self._period_s))
+        return found.position[1 : min(fixed, actions + 1)]
+
+    def cycle(self) -> None:
+        """Supervise, and command the servos once."""
+        now_ns = self._clock()
+        if self._lock.acquire(blocking=False):  # otherwise, a plan is being made
+            try:
+                self._executor.tick(now_ns)
+            finally:
+                self._lock.release()
+        command = self._executor.sample(now_ns)
+        if self._begun:
+            self._write(command.position)
+
+    def close(self) -> None:
+        """Brake, and end the thread when the joints rest."""
+        if self._thread.is_alive():
+            with self._lock:
+                self._executor.stop(self._clock())
+            deadline_s = time.monotonic() + _BRAKES_WITHIN_S
+            while self._thread.is_alive() and time.monotonic() < deadline_s and self._moves():
+                time.sleep(self._cycle_s)
+            self._over.set()
+            self._thread.join()
+
+    def _moves(self) -> bool:
+        with self._lock:
+            return self._executor.is_busy(self._clock())
+
+    def _drive(self) -> None:
+        due_s = time.monotonic()
+        try:
+            while not self._over.wait(max(due_s - time.monotonic(), 0.0)):
+                due_s = max(due_s + self._cycle_s, time.monotonic())
+                self.cycle()
+        except Exception as error:  # the next call raises it
+            self._failed = error
+
+    def _require_thread(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+
+    def _commanded(self, time_ns: int) -> np.ndarray:
+        return self._committed(time_ns, 1).position[0]
+
+    def _committed(self, time_ns: int, rows: int) -> object:
+        with self._lock:
+            return self._executor.committed(CommittedFields(time_ns, self._period_s, rows, 0), self._clock())
+
+    def _refuse(self, rejected: Rejected) -> None:
+        self.rejected += 1
+        _LOG.warning("%s", rejected)
