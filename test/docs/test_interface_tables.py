@@ -28,7 +28,7 @@ def code(text: object) -> str:
 def shown_default(spec: ParameterSpec) -> str:
     if isinstance(spec.default, bool):
         return str(spec.default).lower()
-    return f"[{', '.join(spec.default)}]" if isinstance(spec.default, list) else str(spec.default)
+    return f"[{', '.join(map(str, spec.default))}]" if isinstance(spec.default, list) else str(spec.default)
 
 
 def shown_range(spec: ParameterSpec) -> str:

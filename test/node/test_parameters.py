@@ -63,7 +63,8 @@ def test_every_default_is_valid_and_described(spec: ParameterSpec) -> None:
 @pytest.mark.parametrize("spec", PARAMETERS, ids=lambda spec: spec.name)
 def test_a_value_of_another_type_is_named(spec: ParameterSpec) -> None:
     of_another = [None, {}, [None], [[1.0]], 2.5 if spec.kind is ParameterKind.INTEGER else b"x"]
-    of_another += [value for value in ("fast", True, 2.5) if not isinstance(value, type(spec.default))]
+    others = ("fast", True) if spec.is_for_all else ("fast", True, 2.5)
+    of_another += [value for value in others if not isinstance(value, type(spec.default))]
     for value in of_another:
         with pytest.raises(InvalidParameters, match=re.escape(f", got {value!r}")) as raised:
             NodeParameters.from_values({**default_values(), "joint_names": ["a", "b"], spec.name: value})
@@ -157,6 +158,9 @@ def test_what_can_change_at_run_time_does_and_the_rest_refuses(client: RosClient
         ("dt", "fast", "Wrong parameter type"),
         ("control_space", "torque", "control_space: expected one of position"),
         ("limits.velocity", [1.0], "limits.velocity: expected 0 or 3 values"),
+        ("supervision.deviation", [0.1, 0.2], "supervision.deviation: expected 1 value, or 3, one for each"),
+        ("supervision.deviation", [0.1, 0.2, -1.0], "supervision.deviation: expected 0 to 1e+09 rad or m, got -1.0"),
+        ("joints.kind", ["arm", "hand", "arm"], "joints.kind: expected one of arm, gripper, base, got 'hand'"),
         ("joint_names", ["a"], "deactivate and clean up"),
         ("publish.lead_time", 2.0, "publish.lead_time: expected at most publish.longest_wait (1 s), got 2"),
     ],
@@ -194,6 +198,9 @@ def test_a_file_that_is_loaded_again_repeats_what_takes_effect_in_configure(clie
 def test_numbers_written_without_a_point_are_taken_for_what_they_are(client: RosClient) -> None:
     assert client.set_parameters(state_timeout=1, limits__jerk=[1, 2, 3]) == [(True, "")] * 2
     assert client.parameter("state_timeout") == 1.0 and client.parameter("limits.jerk") == [1.0, 2.0, 3.0]
+    assert client.set_parameters(supervision__deviation=1) == [(True, "")]
+    assert client.parameter("supervision.deviation") == [1.0], "one number for all joints"
+    assert client.set_parameters(supervision__deviation=[0.1, 0.2, 0.0]) == [(True, "")]
     # `ros2 param set limits.jerk "[]"` sends this: a list of nothing, of the wrong type.
     nothing = Parameter("limits.jerk", Parameter.Type.BOOL_ARRAY, [])
     assert client.set_parameters(state_timeout=0, limits__jerk=nothing) == [(True, "")] * 2

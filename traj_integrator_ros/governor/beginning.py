@@ -122,8 +122,8 @@ class Beginning:
 
     def mismatch(self, plan: Plan, present: Present, blend_ns: int, now_ns: int) -> str:
         """Describe how far a plan begins from where the robot is, or may be by then; empty if it is near enough."""
-        tolerance, measured = self._parameters.limits_start_deviation, self._measured(now_ns)
-        if tolerance <= 0:
+        tolerance, measured = self._allowance.start, self._measured(now_ns)
+        if not np.isfinite(tolerance).any():
             return ""
         if plan.start is None:
             return self._leap(plan, present, blend_ns, now_ns, measured)
@@ -140,11 +140,11 @@ class Beginning:
         if then is not None and now is not None:
             moved = measured._replace(position=measured.position + np.nan_to_num(now.position - then.position))
             beyond = np.minimum(beyond, self._apart(moved, position))
-        joint = int(beyond.argmax())
-        if beyond[joint] <= tolerance:
+        joint = int((beyond - tolerance).argmax())
+        if beyond[joint] <= tolerance[joint]:
             return ""
         return (
-            f"start.position of {self._parameters.joint_names[joint]}: expected within {tolerance:g} "
+            f"start.position of {self._parameters.joint_names[joint]}: expected within {tolerance[joint]:g} "
             f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
             f"got {position[joint]:.6g}{_ANEW}"
         )
@@ -159,7 +159,7 @@ class Beginning:
         if not (plan.is_positions or plan.spline) or not len(plan.steps) or plan.steps[0] > _SAYS_ITSELF_S or is_goal:
             return ""
         first, pace = plan.actions[0], _OF_PACE * plan.pace
-        reach = self._parameters.limits_start_deviation + pace * plan.steps[0]
+        reach = self._allowance.start + pace * plan.steps[0]
 
         def beyond(places: np.ndarray) -> np.ndarray:
             return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
@@ -193,7 +193,7 @@ class Beginning:
         """
         at_ns, distance = self._published.motion_clock.at(now_ns), self._allowance.distance
         # A motion that begins later begins at the measured state.
-        if present.follows or present.known_from_ns > at_ns or not distance.all():
+        if present.follows or present.known_from_ns > at_ns or not np.isfinite(distance).any():
             return
         if (measured := self._measured(now_ns)) is None:
             return

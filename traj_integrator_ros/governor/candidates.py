@@ -17,7 +17,7 @@ from ..execution.stopping import fastest_stop
 from ..execution.tolerances import NANOSECOND_S, SAME, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
+from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP, GRIPPER
 from ..requests.rejection import RejectionReason, require_finite
 from .reference import Interpolation, PlannedMotion
 from .slow import slow
@@ -95,7 +95,13 @@ class Candidates:
 
     def __init__(self, parameters: NodeParameters, limits: JointLimits, assumed: Bounds) -> None:
         self._parameters, self._assumed = parameters, assumed
-        self._interpolation = Interpolation(parameters.publish_rest_tolerance, assumed, limits)
+        grippers = parameters.of_kind(GRIPPER)
+        given = grippers if grippers.any() else None
+        self._interpolation = Interpolation(parameters.publish_rest_tolerance, assumed, limits, given)
+        of_range = _OF_RANGE * (assumed.position_max - assumed.position_min)
+        self._most_apart = np.where(grippers, np.inf, np.minimum(_MOST_APART, of_range))
+        """Largest distances at which a chunk is followed, rad, `[dof]`: a gripper goes to its rows as fast as it can.
+        """
 
     @property
     def slows(self) -> bool:
@@ -211,8 +217,7 @@ class Candidates:
             if fault is not None and not warns:
                 return None, fault
         followed = self._followed(ended, point)
-        most = np.minimum(_MOST_APART, _OF_RANGE * (self._assumed.position_max - self._assumed.position_min))
-        if followed is None or (not warns and (followed.apart > most).any()):
+        if followed is None or (not warns and (followed.apart > self._most_apart).any()):
             return None, fault or check(ended.motion.valid, limits) or (lambda: _NO_BLEND)
         if fault is None and not (at_points and followed.motion is ended.motion):
             fault = check(followed.motion, limits, steps=False)

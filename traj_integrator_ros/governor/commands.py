@@ -150,6 +150,8 @@ class Commands:
             guard.monitor.forget_line()
         guard.monitor.take(position, state.stamps_ns, commanded, allowance, clock.slack(), free=not guard.reason)
         guard.measured(position, allowance, state.stamp_ns)
+        if guard.monitor.knows_command:
+            guard.grips.take(position, guard.monitor.commanded, state.stamp_ns, allowance.grip)
 
     def _comparable(self, now_ns: int) -> MeasuredState:
         """Return the latest joint state whose command is known: in scaled motions, one before the last report."""

@@ -27,6 +27,7 @@ from .commands import Commands
 from .committed import CommittedFields, committed_rows
 from .controller_reports import ControllerReport, ControllerReports, ControllerStatus, check_speed_scaling
 from .executable import ExecutableTrajectory
+from .grips import Grip
 from .measured import JointStates
 from .observation import observed
 from .planner import Planner, Refuse, Sought
@@ -203,6 +204,11 @@ class Executor:
             self._sampled.take(PlannedMotion(made.start_ns, made.motion), now_ns)
         self.planner.tell_refused()
         return made
+
+    @property
+    def grips(self) -> tuple[Grip, ...]:
+        """The grippers that an object holds back, or that do not move."""
+        return self.published.guard.grips.held
 
     # What arrives
 

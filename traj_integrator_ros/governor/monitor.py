@@ -10,6 +10,7 @@ import numpy as np
 from ..execution.motion import State
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..parameters.parameters import NodeParameters
+from ..parameters.table import BASE, GRIPPER
 from .robot_clock import Slack
 
 _LONGEST_LAG_S = 0.12
@@ -63,12 +64,25 @@ _EXERCISED_S = 0.5
 
 
 class Allowance(NamedTuple):
-    """Allowed distance of joints from their command, `[dof]`."""
+    """Allowed distance of joints from their command, `[dof]`: infinite for grippers, which objects hold back."""
 
     distance: np.ndarray
-    """Largest tracking error, rad or m; 0 allows any."""
+    """Largest tracking error, rad or m; infinite: any."""
     full_speed: np.ndarray
-    """Full speed, rad/s or m/s: in slower motions, the tracking error may grow less."""
+    """Full speed, rad/s or m/s: in slower motions, the tracking error may grow less. It is infinite for grippers, whose
+    motion says nothing about the arm.
+    """
+    start: np.ndarray
+    """Largest distance from the robot at which a plan may begin, rad or m; infinite: any."""
+    grip: np.ndarray
+    """Distance from which on a gripper that stands counts as held back, rad or m; infinite for other joints."""
+    is_base: np.ndarray
+    """Joints of a base, bool: what their free motions need is learned apart from the arm."""
+
+    @property
+    def watched(self) -> np.ndarray:
+        """Joints that are not grippers, bool `[dof]`."""
+        return np.isfinite(self.full_speed)
 
 
 def allowance_of(parameters: NodeParameters) -> Allowance:
@@ -76,7 +90,19 @@ def allowance_of(parameters: NodeParameters) -> Allowance:
     size, low, high = (np.ones(len(parameters.joint_names)), *parameters.joint_limits.of("position"))
     if low is not None and high is not None:
         size = np.minimum(high - low, size)
-    return Allowance(parameters.supervision_deviation * size, size)
+    deviation, grips = _or_any(parameters.supervision_deviation * size), parameters.of_kind(GRIPPER)
+    return Allowance(
+        distance=np.where(grips, np.inf, deviation),
+        full_speed=np.where(grips, np.inf, size),
+        start=np.where(grips, np.inf, _or_any(np.full_like(size, parameters.limits_start_deviation))),
+        grip=np.where(grips, deviation, np.inf),
+        is_base=parameters.of_kind(BASE),
+    )
+
+
+def _or_any(distance: np.ndarray) -> np.ndarray:
+    """Return distances of which 0, as a parameter, allows any."""
+    return np.where(distance > 0, distance, np.inf)
 
 
 class TrackingMonitor:
@@ -165,7 +191,7 @@ class TrackingMonitor:
             self.forget_command()
             return
         steps = np.diff(self._line[-_SPEED_ROWS:], axis=0) / (_STEP_NS * NANOSECOND_S)
-        self._speed = np.abs(steps).max(axis=0)
+        self._speed = np.where(allowance.watched, np.abs(steps).max(axis=0), 0.0)
         errors = position - self._commanded_at(stamps_ns - self._lags(slack) * SECOND_NS)
         now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
         self.commanded, self.off = now[0], position - now[0]
@@ -196,11 +222,12 @@ class TrackingMonitor:
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
         self.left = np.clip(self.left, np.minimum(error, 0.0), np.maximum(error, 0.0))
         self.error = _outside(error, np.stack([self.usual, zeros, self.left]))
-        distance = np.where(allowance.distance > 0, allowance.distance, np.inf)
+        distance = allowance.distance
         self._share, self._of_speed = np.abs(self.growth) / distance, _NEED_OF_SPEED * min(fastest, 1.0)
         unknown = self._exercised.min(axis=0) < _EXERCISED_S
-        # The joints of an arm are alike.
-        need = np.maximum(self._need.max(initial=0.0), np.where(unknown, _UNKNOWN, 0.0))
+        # The joints of an arm are alike, and so are those of a base.
+        alike = [self._need.max(where=allowance.is_base == kind, initial=0.0) for kind in (False, True)]
+        need = np.maximum(np.where(allowance.is_base, *alike[::-1]), np.where(unknown, _UNKNOWN, 0.0))
         most = np.maximum(_MARGIN * need + self._of_speed, _FLOOR + _OF_SPEED * min(fastest, 1.0))
         self.threshold = distance * np.minimum(most, 1.0) if fastest else np.full_like(error, np.inf)
 
@@ -241,6 +268,11 @@ class TrackingMonitor:
         row = np.minimum(place.astype(int), len(self._line) - 2)
         joints = np.arange(place.shape[1])
         return self._line[row, joints] + (place - row) * (self._line[row + 1, joints] - self._line[row, joints])
+
+    @property
+    def knows_command(self) -> bool:
+        """Whether the command at the last measured state is known."""
+        return len(self._line) > 0
 
     @property
     def behind(self) -> np.ndarray:

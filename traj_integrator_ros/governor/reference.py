@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ from .complete_plan import motions_of
 from .plan_rows import motion_between, rows_of
 
 _NO_LIMITS = JointLimits()
+_OF_SPEED = 0.8
+"""Share of the limit of velocity with which a gripper goes to rows that jump: splines through such rows are faster."""
 
 
 class PlannedMotion(NamedTuple):
@@ -83,6 +86,8 @@ class Interpolation(NamedTuple):
     """Limits, with assumed values where none is given."""
     limits: JointLimits = _NO_LIMITS
     """Limits as given."""
+    grippers: np.ndarray | None = None
+    """Joints, bool `[dof]`, whose rows may jump: they go there as fast as they can; None: no joint does."""
     slows: bool = False
     """True if a complete plan may end later, because it exceeds limits and is to be slowed."""
 
@@ -129,6 +134,8 @@ def _goal(plan: Plan, origin_ns: int, at_ns: int, begin: State, interpolation: I
 
 def _chunk(plan: Plan, origin_ns: int, begin: State, interpolation: Interpolation) -> PlannedMotion:
     """Return the interpolant of a chunk that begins in a state."""
+    if plan.is_positions and plan.spline is None and interpolation.grippers is not None:
+        plan = _paced(plan, begin.position, interpolation.assumed.velocity, interpolation.grippers)
     states = rows_of(plan, begin)
     if (motion := motion_between(plan, states)) is not None:
         return PlannedMotion(origin_ns, motion)
@@ -139,6 +146,19 @@ def _chunk(plan: Plan, origin_ns: int, begin: State, interpolation: Interpolatio
     if plan.is_positions and plan.start is None:  # It begins with its own first row.
         origin_ns, steps, rows = origin_ns + whole_ns(float(steps[0])), steps[1:], rows[1:]
     return PlannedMotion(origin_ns, fit(steps, rows, rests).motion)
+
+
+def _paced(plan: Plan, begin: np.ndarray, fastest: np.ndarray, chosen: np.ndarray) -> Plan:
+    """Return the plan whose chosen joints, bool `[dof]`, go to their rows no faster than they can, rad/s."""
+    steps, actions = _OF_SPEED * plan.steps[:, None] * fastest, plan.actions
+    moves = np.abs(np.diff(actions, axis=0, prepend=begin[None]))
+    if not (chosen & (moves > steps)).any():
+        return plan
+    rows, place = actions.copy(), begin
+    for row, step in zip(rows, steps, strict=True):
+        row[chosen] = place[chosen] + np.clip(row - place, -step, step)[chosen]
+        place = row
+    return replace(plan, actions=rows)
 
 
 def stops_of(plan: Plan) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..execution.tolerances import NANOSECOND_S, RESTS, STANDS_RAD_S
 from ..requests.rejection import Rejected, RejectionReason
+from .grips import Grips
 from .measured import MeasuredState, unexplained
 from .monitor import Allowance, TrackingMonitor
 
@@ -49,7 +50,7 @@ class Guard:
     """
 
     def __init__(self, held: bool = False) -> None:
-        self.monitor = TrackingMonitor()
+        self.monitor, self.grips = TrackingMonitor(), Grips()
         self.reason = ""
         """Why the robot is braked; empty if it is not."""
         self.kind = RejectionReason.DEVIATION
@@ -102,7 +103,7 @@ class Guard:
     def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Finding | None:
         """Return the finding about the joint that exceeds its thresholds most; None if none does."""
         monitor, distance = self.monitor, allowance.distance
-        if not len(monitor.error) or not distance.all():
+        if not len(monitor.error):
             return None
         threshold = monitor.threshold
         # It moves away from what it met, against which the integrators of drives press for a while.
@@ -142,17 +143,18 @@ class Guard:
         self.back_to, self._explained, monitor = None, None, self.monitor
         if not deviates:
             return
-        self.back_to = monitor.held_by
-        self._explained = unexplained(states) <= _JUMPED * np.abs(monitor.off)
+        self.back_to, watched = monitor.held_by, allowance.watched
+        self._explained = (unexplained(states) <= _JUMPED * np.abs(monitor.off)) | ~watched
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
-        self.stopped = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
+        met = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
+        self.stopped = np.where(watched, met, 0.0)
         self._met = self.stopped
 
     def way_back(self, command: np.ndarray, most: float, allowance: Allowance) -> np.ndarray | None:
         """Return how far the command goes back, once after a brake, rad, `[dof]`; None if it stands where it is.
 
         It goes back to where the joints were at the brake, unless they have come to their command since. All joints go
-        back: where one gives way, another one may have pressed it against something.
+        back, since where one gives way, another one may have pressed it against something. Grippers keep their grip.
 
         Args:
             command: rad, `[dof]`.
@@ -163,7 +165,7 @@ class Guard:
         place, self.back_to = self.back_to, None
         if (np.abs(self.monitor.held_by - command) <= _REACHED * allowance.distance).all():
             return None
-        return np.clip(place - command, -(most or np.inf), most or np.inf) * self._explained
+        return np.clip(place - command, -(most or np.inf), most or np.inf) * (self._explained & allowance.watched)
 
     def rests(self, now_ns: int, allowance: Allowance) -> bool:
         """Return whether the joints have rested for 0.1 s, or for 1 s if they stand away from their command."""

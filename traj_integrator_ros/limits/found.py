@@ -29,6 +29,8 @@ class FoundLimits:
     """Joints of the node for which the source has no limits."""
     continuous: tuple[str, ...] = ()
     """Joints of the node that are continuous: they turn without end."""
+    fingers: tuple[str, ...] = ()
+    """Joints of the node that slide, and that another sliding joint mimics, as the fingers of a gripper do."""
     robot: str = ""
     """The robot's name, if the source has it."""
     scales: tuple[tuple[str, float], ...] = ()

@@ -36,7 +36,10 @@ def read_urdf(text: str, joint_names: Sequence[str], source: str) -> FoundLimits
         listed = ", ".join(f"{name} ({_kind(joint)})" for name, joint in joints.items()) or "none"
         raise LimitsError(f"{source}: expected limits of {', '.join(names)}, got a URDF with the joints {listed}")
     continuous = tuple(name for name in found if joints[name].get("type") == "continuous")
-    return found_limits(source, names, found, continuous=continuous, robot=robot.get("name", ""))
+    sliding = {name: joint for name, joint in joints.items() if joint.get("type") == "prismatic"}
+    mimicked = {mimic.get("joint") for joint in sliding.values() if (mimic := joint.find("mimic")) is not None}
+    fingers = tuple(name for name in found if name in sliding and name in mimicked)
+    return found_limits(source, names, found, continuous=continuous, fingers=fingers, robot=robot.get("name", ""))
 
 
 def load_urdf(path: str, joint_names: Sequence[str]) -> FoundLimits:

@@ -154,7 +154,7 @@ class DeclaredParameters:
     def _with_declared_types(self, changes: list[Parameter]) -> list[Parameter]:
         """Convert numbers and empty lists to their declared types: ROS takes 1 for an integer."""
         return [
-            _with_declared_type(change, self._specs[change.name].kind) if change.name in self._specs else change
+            _with_declared_type(change, self._specs[change.name]) if change.name in self._specs else change
             for change in changes
         ]
 
@@ -162,12 +162,14 @@ class DeclaredParameters:
         return list(parameter.value or []) if self._specs[parameter.name].kind in _ARRAYS else parameter.value
 
 
-def _with_declared_type(change: Parameter, kind: ParameterKind) -> Parameter:
-    given, value = change.type_.name, change.value
+def _with_declared_type(change: Parameter, spec: ParameterSpec) -> Parameter:
+    given, value, kind = change.type_.name, change.value, spec.kind
     if (given, kind) == ("INTEGER", ParameterKind.DOUBLE):
         value = float(value)
     elif (given, kind) == ("INTEGER_ARRAY", ParameterKind.DOUBLE_ARRAY):
         value = [float(number) for number in value]
+    elif spec.is_for_all and given in ("INTEGER", "DOUBLE"):
+        value = [float(value)]
     elif not (kind in _ARRAYS and given.endswith("_ARRAY") and len(value) == 0):
         return change
     return Parameter(change.name, Parameter.Type[kind.name], value)

@@ -149,6 +149,8 @@ def _judge(
         return DiagnosticStatus.WARN, f"published in spite of {_listed(warned)}"
     if any(untimely.values()):
         return DiagnosticStatus.WARN, ", ".join(f"{count} x {what}" for what, count in untimely.items() if count > 0)
+    if dead := [grip.told(status.parameters.joint_names) for grip in status.guard.grips.held if not grip.moves]:
+        return DiagnosticStatus.WARN, f"the gripper does not move: {', '.join(dead)}"
     offset_s = (status.clock.offset_ns or 0) * 1e-9
     if abs(offset_s) > _CLOCK_OFFSET_S:
         how = "ahead of this node's" if offset_s > 0 else "behind this node's, unless its stamps take so long"
@@ -187,6 +189,7 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "deviation_rad": _shown(guard.deviation.max() if len(guard.deviation) else None, ".6f"),
         "tracking_error": _row(guard.monitor.error),
         "threshold": _row(guard.monitor.threshold),
+        "grasped": _grasped(status),
         "lag_ms": _shown(guard.monitor.lag_s, ".1f", 1e3),
         "follow_joint_trajectory": status.goal,
         **{f"goals_{ended.value}": accounts.goals[ended] for ended in Ended},
@@ -213,6 +216,12 @@ def _shown(value: float | None, form: str = ".3f", scale: float = 1.0) -> str | 
 def _row(values: np.ndarray) -> str | None:
     """Format one value for each joint; None before the first comparison."""
     return " ".join(f"{value:.4f}" for value in values) or None
+
+
+def _grasped(status: NodeStatus) -> str | None:
+    """Name the grippers that objects hold back, and where."""
+    held = [grip for grip in status.guard.grips.held if grip.moves and status.parameters is not None]
+    return ", ".join(grip.told(status.parameters.joint_names) for grip in held) or None
 
 
 def _listed(counts: dict[RejectionReason, int]) -> str:

@@ -167,6 +167,8 @@ class IntegratorNode(LifecycleNode):
 
     def _tell_limits(self) -> None:
         self._say(f"limits from: {self._limits.origins} (limits.action: {self._limits.given.limits_action})")
+        if kinds := self._limits.kinds:
+            self._say(f"not joints of an arm: {kinds}")
         assumed = self._handlers.pipeline.assumed
         if assumed.lacking and self.context.ok():
             self.get_logger().warning(

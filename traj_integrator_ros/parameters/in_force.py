@@ -12,6 +12,7 @@ from ..limits.found import QUANTITIES, FoundLimits, LimitsError, unlimited
 from ..limits.moveit import OF_NODE, load_moveit, read_moveit, tree_of
 from ..limits.urdf import load_urdf, read_urdf
 from .parameters import InvalidParameters, NodeParameters, check_limits
+from .table import ARM, GRIPPER
 
 FROM_TOPIC = "topic"
 """Value of the parameter limits.urdf for a URDF on the topic robot_description; other values are paths."""
@@ -75,7 +76,7 @@ class RobotLimits:
         taken = {name: values for name in QUANTITIES if (values := self._found(name)[0]) is not None}
         filled = dataclasses.replace(self.given, **{f"limits_{name}": values for name, values in taken.items()})
         self._check(filled)
-        return dataclasses.replace(filled, limits_continuous=self._continuous(filled))
+        return dataclasses.replace(filled, limits_continuous=self._continuous(filled), joints_kind=self._kinds())
 
     def _found(self, name: str) -> tuple[np.ndarray | None, tuple[str, ...]]:
         """Return limits of other sources for a quantity without a parameter, `[dof]`, and these sources."""
@@ -105,6 +106,14 @@ class RobotLimits:
         named = zip(filled.joint_names, bounded, strict=True)
         return tuple(name for name, ends in named if name in given or (name in turning and not ends))
 
+    def _kinds(self) -> tuple[str, ...]:
+        """Return the kinds of joints: the given ones, or those by names, beside the grippers of the URDF."""
+        fingers = () if self.urdf is None else self.urdf.fingers
+        if self.given.joints_kind or not fingers:
+            return self.given.joints_kind
+        named = zip(self.given.joint_names, self.given.kinds, strict=True)
+        return tuple(GRIPPER if name in fingers else kind for name, kind in named)
+
     def _check(self, filled: NodeParameters) -> None:
         """Check that limits of several sources do not contradict each other, and that robots can brake within them."""
         try:
@@ -127,6 +136,14 @@ class RobotLimits:
             if source.without and any(source.source in origin for origin in origins.values()):
                 line += f" ({source.source} has none of {', '.join(source.without)})"
         return line
+
+    @cached_property
+    def kinds(self) -> str:
+        """Name the joints that are not an arm's, with kinds and source, in one line; empty if there is none."""
+        pairs = zip(self.parameters.joint_names, self.parameters.kinds, strict=True)
+        named = ", ".join(f"{name} ({kind})" for name, kind in pairs if kind != ARM)
+        source = "parameter joints.kind" if self.given.joints_kind else "by the URDF and names; joints.kind goes first"
+        return named and f"{named}; {source}"
 
     def _origin(self, name: str) -> str:
         if getattr(self.given, f"limits_{name}") is not None:

@@ -16,7 +16,9 @@ from ..limits.found import QUANTITIES
 from ..limits.joint_limits import JointLimits, assumed_limits
 from .table import (
     ABSOLUTE,
+    ARM,
     END_STOP,
+    GRIPPER,
     PARAMETERS,
     SINCE_OBSERVATION,
     SINCE_STEP,
@@ -58,6 +60,8 @@ GONE = {
     "service_introspection": "services have no events any more",
 }
 """Parameters of former versions, and what replaces them."""
+_GRIPPERS = re.compile("gripper|finger|jaw|knuckle", re.IGNORECASE)
+"""Parts of the names of joints that open and close grippers."""
 _LISTS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
 
 
@@ -79,6 +83,16 @@ class NodeParameters(ParameterTable):
         """The limits of the joints; None where there is no limit."""
         limits = {name: getattr(self, f"limits_{name}") for name in QUANTITIES}
         return JointLimits(**limits, joint_names=self.joint_names)
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """The kind of each joint: `joints.kind`; if that is empty, grippers by their names, unless all are such."""
+        named = tuple(GRIPPER if _GRIPPERS.search(name) else ARM for name in self.joint_names)
+        return self.joints_kind or (named if ARM in named else (ARM,) * len(named))
+
+    def of_kind(self, kind: str) -> np.ndarray:
+        """Return which joints are of a kind, bool `[dof]`."""
+        return np.array([one == kind for one in self.kinds])
 
     @cached_property
     def continuous(self) -> np.ndarray:
@@ -114,10 +128,12 @@ class NodeParameters(ParameterTable):
         check_joint_names(values["joint_names"])
         converted = {}
         for spec in PARAMETERS:
-            value = values[spec.name]
+            value, dof = values[spec.name], len(values["joint_names"])
             check_value(spec, value)
-            if spec.kind is ParameterKind.DOUBLE_ARRAY:
-                value = _checked_limit(spec.name, value, len(values["joint_names"]))
+            if spec.is_for_all:
+                value = _for_each(spec.name, value, dof)
+            elif spec.kind is ParameterKind.DOUBLE_ARRAY:
+                value = _checked_limit(spec.name, value, dof)
             converted[spec.name.replace(".", "_")] = spec.convert(value)
         for kind in ("trajectory", "goal"):
             specs = of_joints(kind, values["joint_names"])
@@ -143,13 +159,16 @@ def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
 
     """
     kind, expected = _EXPECTED[spec.kind]
-    values = value if spec.kind in _LISTS else [value]
+    given = [value] if spec.is_for_all and _is(value, Real) else value
+    values = given if spec.kind in _LISTS else [given]
     if not isinstance(values, (list, tuple, np.ndarray)) or not all(_is(one, kind) for one in values):
         raise InvalidParameters(f"{spec.name}: expected {expected}, got {value!r}")
     if spec.range is not None:
         low, high = spec.range
-        if not low <= value <= high:  # NaN counts as outside.
-            raise InvalidParameters(f"{spec.name}: expected {low:g} to {high:g}{f' {spec.unit}'.rstrip()}, got {value}")
+        for one in values:
+            if not low <= one <= high:  # NaN counts as outside.
+                unit = f" {spec.unit}".rstrip()
+                raise InvalidParameters(f"{spec.name}: expected {low:g} to {high:g}{unit}, got {one}")
     for text in values if spec.choices else ():
         if text not in spec.choices:
             raise InvalidParameters(f"{spec.name}: expected one of {', '.join(spec.choices)}, got {text!r}")
@@ -178,6 +197,14 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind) and isinstance(value, bool) is (kind is bool)
 
 
+def _for_each(name: str, value: float | Sequence[float], dof: int) -> np.ndarray:
+    """Return one number for each joint, `[dof]`, from one for all or from as many."""
+    values = np.atleast_1d(np.asarray(value, np.float64))
+    if len(values) not in (1, dof):
+        raise InvalidParameters(f"{name}: expected 1 value, or {dof}, one for each joint, got {len(values)}")
+    return np.broadcast_to(values, dof).copy()
+
+
 def _checked_limit(name: str, values: Sequence[float], dof: int) -> np.ndarray | None:
     if len(values) == 0:
         return None
@@ -195,10 +222,12 @@ def _check_together(parameters: NodeParameters) -> None:
     for name in parameters.limits_continuous:
         if name not in names:
             raise InvalidParameters(f"limits.continuous: expected some of {', '.join(names)}, got {name!r}")
-    if len(parameters.relative_to) not in (0, len(names)):
-        raise InvalidParameters(
-            f"relative_to: expected 0 or {len(names)} values, one for each joint, got {len(parameters.relative_to)}"
-        )
+    given = {"relative_to": parameters.relative_to, "joints.kind": parameters.joints_kind}
+    for name, values in given.items():
+        if len(values) not in (0, len(names)):
+            raise InvalidParameters(
+                f"{name}: expected 0 or {len(names)} values, one for each joint, got {len(values)}"
+            )
     check_limits(parameters)
     for batch, horizon in parameters.warmup:
         if not (1 <= batch <= parameters.max_batch and 1 <= horizon <= parameters.max_horizon):

@@ -59,6 +59,11 @@ class ParameterSpec:
     """Converts a checked value to the node's form: limits become float64 `[dof]`, or None."""
 
     @property
+    def is_for_all(self) -> bool:
+        """Whether one number counts for all joints, alone or as a list: lists whose default is not empty."""
+        return self.kind is ParameterKind.DOUBLE_ARRAY and bool(self.default)
+
+    @property
     def constraints(self) -> str:
         """Describe the constraints that the range cannot express."""
         parts = [f"one of {', '.join(self.choices)}"] if self.choices else []
@@ -79,10 +84,15 @@ RELATIVE_TO = ABSOLUTE, SINCE_OBSERVATION, SINCE_STEP
 ACTION_REJECT = "reject"
 ACTION_RETIME = "retime"
 ACTION_WARN = "warn"
+ARM = "arm"
+GRIPPER = "gripper"
+BASE = "base"
+JOINT_KINDS = (ARM, GRIPPER, BASE)
+"""Values of the parameter joints.kind."""
 ON_REJECT_CONTINUE = "continue"
 ON_REJECT_BRAKE = "brake"
 _MAXIMUM = 1e9
-_GROUPS = tuple("bspline limits publish position_trajectory supervision constraints diagnostics".split())
+_GROUPS = tuple("bspline joints limits publish position_trajectory supervision constraints diagnostics".split())
 """Groups: a parameter's name begins with the group and a dot, its field with the group and an underscore."""
 _KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
 _UNTIL_CONFIGURED = {"changeable": Changeable.UNCONFIGURED}
@@ -109,6 +119,13 @@ def _limits(description: str, unit: str, *, otherwise: str = "limits.moveit or t
     """Make a row with a number for each joint; `otherwise` is what counts if it is empty."""
     kind, description = ParameterKind.DOUBLE_ARRAY, f"{description}; empty: {otherwise}"
     return field(metadata={"spec": ParameterSpec("", kind, [], description, unit)})
+
+
+def _each(default: float, description: str, within: tuple) -> Any:
+    """Make a row with a number for each joint, or one for all of them, `within` two bounds, with a unit."""
+    kind, limits = ParameterKind.DOUBLE_ARRAY, within[:2]
+    spec = ParameterSpec("", kind, [default], f"{description}; one for all joints, or one for each", within[2], limits)
+    return field(metadata={"spec": spec})
 
 
 def _shapes(texts: list[str]) -> tuple[tuple[int, ...], ...]:
@@ -171,6 +188,12 @@ class ParameterTable:
         "Start of rows without one: measured (latest joint state) or previous (commanded state, on the schedule of "
         "the stamps)",
         choices=("measured", START_FROM_PREVIOUS),
+    )
+    joints_kind: tuple[str, ...] = _value(
+        [],
+        "What each joint is: arm, gripper (meets objects: its tracking error is no fault) or base (supervised apart "
+        "from the arm); empty: grippers by the URDF and by names, otherwise arm",
+        choices=JOINT_KINDS,
     )
     limits_position_min: np.ndarray | None = _limits("Lowest position of each joint", "rad or m")
     limits_position_max: np.ndarray | None = _limits("Highest position of each joint", "rad or m")
@@ -275,7 +298,7 @@ class ParameterTable:
         "Most points in a plan: a message on ~/position_trajectory, an action goal, or a request to ~/retime",
         (1, 1_000_000),
     )
-    supervision_deviation: float = _value(
+    supervision_deviation: np.ndarray = _each(
         0.05,
         "Largest distance of a joint from its command, lag taken out, less for a range below 1 rad; beyond, the "
         "robot is braked and sequences are rejected until it rests; 0 is off",
