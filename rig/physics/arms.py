@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import pi
 
 import numpy as np
@@ -47,6 +47,8 @@ class Arm:
     prefix: str = ""
     axis: int = 2
     """Axis of the flange that points forward."""
+    finger: bool = False
+    """Whether its last joint slides a finger of the hand."""
 
 
 ARMS = {
@@ -104,6 +106,14 @@ ARMS = {
         axis=0,
     ),
 }  # fmt: skip
+_HAND = {
+    "joints": "finger_joint1", "home": 0.04, "torque": 70.0, "armature": 0.3, "friction": 1.0, "viscous": 20.0,
+    "velocity": 0.2, "acceleration": 2.0, "jerk": 40.0, "low": 0.0, "high": 0.04,
+}  # fmt: skip
+"""A finger of Franka's hand, whose drive presses with up to 70 N."""
+ARMS["panda with a hand"] = replace(
+    ARMS["panda"], finger=True, **{name: (*getattr(ARMS["panda"], name), value) for name, value in _HAND.items()}
+)
 
 
 def built(arm: Arm, *, payload: float = 0.0, world: str = "", backlash: float = 0.0) -> object:
@@ -117,6 +127,13 @@ def built(arm: Arm, *, payload: float = 0.0, world: str = "", backlash: float = 
     inertia = "0.002 0.002 0.002"
     ET.SubElement(hand, "inertial", pos=_along(arm, 0.05), mass=str(arm.hand), diaginertia=inertia)
     ET.SubElement(hand, "geom", name="ball", type="sphere", size=str(_BALL_M), pos=_along(arm, _BALL_AT_M), mass="0")
+    if arm.finger:
+        finger = ET.SubElement(hand, "body", name="finger", pos=_along(arm, 0.1))
+        ET.SubElement(finger, "inertial", pos="0 0 0", mass="0.1", diaginertia="1e-4 1e-4 1e-4")
+        ET.SubElement(
+            finger, "joint", name=arm.joints[-1], type="slide", axis="0 1 0", limited="true", range="-0.001 0.041",
+            armature=str(arm.armature[-1]), frictionloss=str(arm.friction[-1]), damping=str(arm.viscous[-1]),
+        )  # fmt: skip
     if payload:
         load = ET.SubElement(hand, "body", name="load", pos=_along(arm, 0.12))
         ET.SubElement(load, "inertial", pos="0 0 0", mass=str(payload), diaginertia=" ".join([str(payload * 2e-3)] * 3))

@@ -23,8 +23,9 @@ def bounds_of(loop: Loop, share: float) -> Bounds:
 
 def within(loop: Loop, reach: float, margin: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest and highest positions of a range around home, rad."""
-    arm, home = loop.robot.arm, loop.robot.home
-    return np.maximum(home - reach, np.array(arm.low) + margin), np.minimum(home + reach, np.array(arm.high) - margin)
+    home, low, high = loop.robot.home, np.array(loop.robot.arm.low), np.array(loop.robot.arm.high)
+    margin = np.minimum(margin, (high - low) / 4)
+    return np.maximum(home - reach, low + margin), np.minimum(home + reach, high - margin)
 
 
 def course(loop: Loop, seed: int, seconds: float, begin: float, share: float, reach: float = 0.6) -> Motion:
@@ -40,7 +41,7 @@ def course(loop: Loop, seed: int, seconds: float, begin: float, share: float, re
 
 def policy(
     loop: Loop, at: Motion, seconds: float, *, hz: float = 10.0, rows: int = 24, dt: float = 0.04,
-    noise: float = 0.0005, bias: float = 0.003, inference: float = 0.08, seed: int = 3,
+    noise: float = 0.0005, bias: float | np.ndarray = 0.003, inference: float = 0.08, seed: int = 3,
 ) -> None:  # fmt: skip
     """Stream chunks that begin at their observation, arrive after an inference, and have errors: a bias and noise."""
     random, due, waiting = np.random.default_rng(seed), loop.now, []
@@ -72,8 +73,13 @@ def warm(loop: Loop) -> None:
     loop.go(3.0)
 
 
-def ramp(loop: Loop, joint: int, speed: float, goal: float, *, dt: float = 0.04, rows: int = 24) -> Callable[[], None]:
-    """Return a function that sends rows of a joint, which accelerates within 0.4 s and goes on to a goal."""
+def ramp(
+    loop: Loop, joint: int, speed: float, goal: float, *, dt: float = 0.04, rows: int = 24, finger: float | None = None
+) -> Callable[[], None]:
+    """Return a function that sends rows of a joint, which accelerates within 0.4 s and goes on to a goal.
+
+    With `finger`, m, the last joint goes there at once.
+    """
     base, begin = loop.place, loop.now + 0.1
 
     def send() -> None:
@@ -82,6 +88,7 @@ def ramp(loop: Loop, joint: int, speed: float, goal: float, *, dt: float = 0.04,
         way = np.minimum(abs(speed) * (0.4 * (s**3 - s**4 / 2) + np.maximum(x - 0.4, 0.0)), abs(goal))
         u = np.repeat(base[None], rows, 0)
         u[:, joint] += copysign(1.0, speed) * way
+        u[:, -1] = u[:, -1] if finger is None else finger
         loop.sequence(u, dt)
 
     return send

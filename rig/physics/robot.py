@@ -64,6 +64,10 @@ class PhysicalRobot(Controller):
         self.power, self.brakes, self.off, self.guided = True, False, False, False
         self.force: Callable[[float], np.ndarray] | None = None
         """Force on the hand, N `[3]`, by the time of the controller, s."""
+        self.grasped: Callable[[float], tuple[float, float]] | None = None
+        """Half of the width, m, and stiffness, N/m, of the object between the fingers, by the same time; a width of 0
+        is no object.
+        """
         self.contact = 0.0
         """Largest force of a contact in the last cycle, N."""
         self._place_at(self.start, drive if isinstance(drive, Drive) else DRIVES[drive], np.array(spec.torque, float))
@@ -135,6 +139,10 @@ class PhysicalRobot(Controller):
         else:
             torque = drives.torque(q, v, drives.drive.gravity * self._gravity(q) if drives.drive.gravity else 0.0 * q)
         self._data.qfrc_applied[:] = 0.0
+        if self.grasped is not None:
+            half, stiffness = self.grasped(time)
+            damping = 1.4 * math.sqrt(stiffness * self.arm.armature[-1])
+            torque[-1] += max(stiffness * (half - q[-1]) - damping * v[-1], 0.0) * (q[-1] < half)
         self._data.qfrc_applied[self._speeds] = torque
         hand = self._id("BODY", "hand")
         self._data.xfrc_applied[hand, :3] = self.force(time) if self.force else 0.0

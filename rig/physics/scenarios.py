@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from . import contacts, faults, free, power
+from . import contacts, faults, free, grasps, power
 
 Figures = dict[str, float]
 Scenario = tuple[Callable[..., Figures], Mapping[str, float]]
@@ -83,6 +83,13 @@ SCENARIOS: dict[str, Scenario] = {
     "soft wall at 0.1": (partial(contacts.wall, speed=0.1, angle=0.2, stiffness=2000.0), SOFTLY),
     "wall, streamed back": (partial(contacts.wall, speed=0.5, streamed=True), MET),
     "wall after slow motion, hobby": (partial(contacts.wall, speed=0.5, first=0.03, **HOBBY), MET),
+    "grasps": (grasps.grasps, FREE | {"unseen": 0, "dead": 0}),
+    "grasps, soft": (partial(grasps.grasps, drive="pd3"), FREE | {"unseen": 0, "dead": 0}),
+    "wall at 0.5, with a grasp": (partial(contacts.wall, arm=grasps.ARM, speed=0.5, half=0.02), MET),
+    "wall at 0.03, with a grasp": (
+        partial(contacts.wall, arm=grasps.ARM, speed=0.03, angle=0.08, seconds=4.0, half=0.02),
+        SLOWLY,
+    ),
     "pushed at rest": (contacts.pushed, FREE | {"next_off_mrad": 60}),
     "pushed at rest, 200 N": (partial(contacts.pushed, newton=200.0), {"next_off_mrad": 60}),
     "pushed in motion": (partial(contacts.pushed, moving=0.5), FREE),
