@@ -13,6 +13,8 @@ from .motions import course, policy
 ARM = "panda with a hand"
 _OPEN, _CLOSED = 0.039, 0.001
 """Places of a finger, m, to which a policy sends it."""
+_LEAST = 4e-3
+"""Distance of a finger from its command, m, that has to be told as a grasp."""
 _HOLDS_S, _OPENS_S = 1.8, 1.2
 """Times, s, for which a hand closes and opens."""
 
@@ -28,7 +30,7 @@ def grasps(seed: int = 0, *, drive: str | Drive = "pd6", count: int = 4, share: 
     for _ in range(count):
         closes, half = loop.now + random.uniform(0.1, 0.3), random.uniform(5e-3, 0.03)
         stiffness = 10 ** random.uniform(2.7, 4.7)  # N/m
-        gradually, fate, at_s = random.integers(2), random.integers(3), loop.clock_s + random.uniform(0.9, 1.5)
+        gradually, fate, at_s = random.integers(2), random.integers(3), loop.clock_s + random.uniform(0.8, 1.1)
         slips = random.uniform(2e-3, 7.5e-3) if fate == 1 else inf if fate == 2 else 0.0
 
         def held(time_s: float, half: float = half, stiffness: float = stiffness, slips: float = slips,
@@ -45,7 +47,7 @@ def grasps(seed: int = 0, *, drive: str | Drive = "pd6", count: int = 4, share: 
         loop.robot.grasped = held
         policy(loop, at, _HOLDS_S, bias=errors, noise=errors / 6, seed=int(random.integers(1000)))
         found = loop.core.grips
-        unseen += not found and fate != 2
+        unseen += not found and loop.robot.measured()[0][-1] > _CLOSED + _LEAST
         dead += any(not grip.moves for grip in found)
         policy(loop, at, _OPENS_S, bias=errors, noise=errors / 6, seed=int(random.integers(1000)))
         unseen += bool(loop.core.grips)
