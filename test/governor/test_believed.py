@@ -85,3 +85,13 @@ def test_no_first_motion_begins_on_states_that_contradict_each_other(count: int,
         measured(node, 0.8 * ((k + first) % 2), NOW_S + 0.005 * k)
     error = rejected(node.send, 0.8 + np.zeros((10, 2)), now=NOW_S + 0.005 * count)
     assert error.reason is RejectionReason.CONTRADICTORY_STATE
+
+
+def test_a_continuous_joint_that_passes_pi_is_believed() -> None:
+    node = SimulatedNode(**GIVEN, limits__continuous=["a"])
+    for tick in range(200):
+        angle = 3.0 + 0.005 * tick
+        wrapped = (angle + np.pi) % (2 * np.pi) - np.pi
+        assert measured(node, [wrapped, 0.0], NOW_S + 0.01 * tick) is None
+    told = [measured(node, position, NOW_S + 2.0) for position in ([wrapped + 2.0, 0.0], [wrapped, 2 * np.pi])]
+    assert told == [RejectionReason.CONTRADICTORY_STATE] * 2, "a joint that is not continuous has no turns"

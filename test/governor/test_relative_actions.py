@@ -7,6 +7,7 @@ import pytest
 from pipelines import GIVEN, NOW_S, ArmLoop, SimulatedNode, limits, ns, rejected
 
 from traj_integrator_ros.governor.executor import Actions, Executor, NodeParameters
+from traj_integrator_ros.governor.rehearsal import rehearse
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.parameters.parameters import InvalidParameters
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
@@ -182,6 +183,11 @@ def test_a_refused_observation_does_not_disturb_what_is_executed() -> None:
         executor.execute(chunk._replace(stamp_ns=ns(NOW_S + 0.3)), ns(NOW_S + 0.4))
     assert before[-1][0] > 0.2, "from the observation on"
     assert executor.sample(ns(NOW_S + 0.5)).position[0] > before[-1][0]
+
+
+def test_motions_are_rehearsed_as_without_relative_actions() -> None:
+    made = [rehearse(NodeParameters.of("ab", relative_to=given, **USUAL)) for given in ([], ["step", "observation"])]
+    assert len(made[0]) == len(made[1]) >= 6
 
 
 @pytest.mark.parametrize("given", [["observation"], ["observation"] * 3, ["observation", "delta"]])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS
+from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason
 
 _FASTER = 1.5
@@ -33,12 +34,21 @@ class Believed:
     def __init__(self, joint_names: Sequence[str]) -> None:
         self._joint_names, dof = joint_names, len(joint_names)
         self._speed, self._least = np.full((2, dof), _ANY_SPEED)
+        self._turning = np.zeros(dof, bool)
         self.doubted = 0
         """Number of states that were not believed."""
         self.forget()
 
-    def configure(self, velocity: np.ndarray, size: np.ndarray) -> None:
-        """Take the limits of velocity, rad/s, `[dof]`, and the ranges of joints, at most 1 rad or m, `[dof]`."""
+    def configure(self, velocity: np.ndarray, size: np.ndarray, turning: np.ndarray) -> None:
+        """Take what joints can do.
+
+        Args:
+            velocity: limits, rad/s, `[dof]`.
+            size: ranges of joints, at most 1 rad or m, `[dof]`.
+            turning: continuous joints, bool `[dof]`, whose positions may jump by whole turns.
+
+        """
+        self._turning = turning
         self._speed, self._least = np.minimum(_FASTER * velocity, _ANY_SPEED), _LEAST * size
 
     def forget(self) -> None:
@@ -104,7 +114,9 @@ class Believed:
     def _is_far(self, joints: np.ndarray, position: np.ndarray, last: np.ndarray, gaps_ns: np.ndarray) -> np.ndarray:
         """Return which joints cannot have come here from `last` within `gaps_ns`; joints without a `last` can."""
         lasted_s = np.maximum(gaps_ns, self._period_ns[joints]) * NANOSECOND_S
-        return np.abs(position - last[joints]) > np.maximum(self._speed[joints] * lasted_s, self._least[joints])
+        before = last[joints]
+        away = turned(position, before, self._turning[joints]) - before
+        return np.abs(away) > np.maximum(self._speed[joints] * lasted_s, self._least[joints])
 
     def _doubt(self, joints: np.ndarray, position: np.ndarray, stamp_ns: int, far: np.ndarray) -> Rejected:
         self._other[joints], self._other_ns[joints] = position, stamp_ns

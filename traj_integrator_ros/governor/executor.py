@@ -88,7 +88,8 @@ class Executor:
         self.batches.reconfigure(parameters)
         self._trajectories = TrajectoryMaker(parameters, self.joint_states, self.published, self.warn)
         self.commands.reconfigure(parameters, self._trajectories)
-        self.joint_states.believed.configure(self.assumed.bounds.velocity, self._trajectories.allowance.full_speed)
+        bounds, allowance = self.assumed.bounds, self._trajectories.allowance
+        self.joint_states.believed.configure(bounds.velocity, allowance.full_speed, parameters.continuous)
         self.published.clock.lead_ns = whole_ns(parameters.publish_lead_time)
 
     def joint_state(

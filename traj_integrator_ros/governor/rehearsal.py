@@ -38,7 +38,7 @@ def rehearse(parameters: NodeParameters, engine: TrajectoryIntegrator | None = N
 
     """
     assumed = parameters.limits_assumed_velocity or 1.0
-    usual = {"limits_action": ACTION_RETIME, "start_from": START_FROM_PREVIOUS}
+    usual = {"limits_action": ACTION_RETIME, "start_from": START_FROM_PREVIOUS, "relative_to": ()}
     rehearsed = replace(parameters, limits_assumed_velocity=assumed, **usual)
     executor = Executor(rehearsed, engine)
     made: list[ExecutableTrajectory] = []
