@@ -160,8 +160,11 @@ def test_a_policy_is_recorded_and_its_actions_are_replayed(
 
 
 @pytest.mark.parametrize("program", ["lerobot-record", "lerobot-replay", "lerobot-teleoperate"])
-def test_the_command_lines_know_the_robot_and_its_options(program: str, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize(("robot", "option"), [("ros2_control", "--robot.joints"), ("smooth", "--robot.of.type")])
+def test_the_command_lines_know_the_robots_and_their_options(
+    program: str, robot: str, option: str, environment: dict[str, str]
+) -> None:
     said = subprocess.run(
-        [PROGRAMS / program, "--robot.type=ros2_control", "--help"], env=environment, capture_output=True, text=True
+        [PROGRAMS / program, f"--robot.type={robot}", "--help"], env=environment, capture_output=True, text=True
     ).stdout
-    assert "ros2_control" in said and "--robot.joints" in said and "--robot.delay" in said, said[-2000:]
+    assert robot in said and option in said and "--robot.delay" in said, said[-2000:]
