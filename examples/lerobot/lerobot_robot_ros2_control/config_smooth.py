@@ -45,7 +45,7 @@ class SmoothConfig(RobotConfig):
         velocity: largest speed of each joint, unit/s.
         acceleration: largest acceleration of each joint, unit/s^2.
         jerk: largest jerk of each joint, unit/s^3.
-        deviation: error of a joint beyond which the robot is braked; 0: any, since grippers meet objects.
+        deviation: error of a joint beyond which the robot is braked; 0: any, since small servos droop.
 
     """
 
