@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import torch
-from node_fixtures import changed
+from node_fixtures import changed, table
 from ros_client import RosClient
 
 from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Retime
-from traj_integrator_ros.client import ORDERS, Gradient, Refused, packed, sequence
+from traj_integrator_ros.client import ORDERS, SECOND_NS, Gradient, Refused, packed, sequence, set_stamp
 from traj_integrator_ros.kernels import ControlMap, ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
 
 pytestmark = pytest.mark.ros
@@ -28,6 +30,26 @@ def test_integrate_answers_what_the_topic_publishes(client: RosClient) -> None:
     response = client.integrate(message)
     assert response.success and response.message == ""
     assert response.trajectory == batch
+
+
+def test_the_observation_may_be_any_joint_state_however_fast_they_come(client: RosClient) -> None:
+    places, rows = [0.1, 0.103, 0.101, 0.105, 0.102], np.full((1, 3, DOF), 2**-7)
+    message = sequence(rows, dt=[0.1], control_space=ActionSequence.POSITION)
+    with changed(client, relative_to=["observation", "step", "none"]):
+        client.settle_state([0.1] * DOF)
+        newest_ns = time.time_ns()
+        for count, place in enumerate(places):
+            client.publish_state([place] * DOF, stamp_ns=newest_ns + (count - 4) * 1_000_000)
+        client.state()  # by its answer, the node has received them
+        for count, place in enumerate(places[1:], 1):
+            set_stamp(message, newest_ns + (count - 4) * 1_000_000)
+            found = table(client.integrate(message).trajectory.position, 1, DOF)[0, 1:]  # after the start
+            expected = [[place + 2**-7, place + k * 2**-7, 2**-7] for k in (1, 2)]
+            np.testing.assert_array_equal(found, np.float32(expected))
+        for off_ns, told in ((SECOND_NS, "got 1.000 s more"), (-11 * SECOND_NS, "at most 10 s ago")):
+            set_stamp(message, newest_ns + off_ns)
+            answer = client.integrate(message)
+            assert not answer.success and answer.message.startswith("no_observation: ") and told in answer.message
 
 
 def leaves_of(space: ControlSpace, kernel: ControlMap, dt: tuple[int, ...]) -> dict[str, torch.Tensor]:
