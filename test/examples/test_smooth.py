@@ -119,6 +119,17 @@ def test_actions_that_stop_coming_end_at_rest_and_later_ones_go_on() -> None:
     played.assert_within_limits()
 
 
+def test_actions_that_are_not_executed_are_counted_and_others_go_on() -> None:
+    played = Played()
+    played.run(1.0, PERIOD_S, lambda: played.servos.send(meant(played.time)))
+    assert played.servos.rejected == 0
+    played.servos.send_chunk(meant(np.arange(3)), played.now_ns - SECOND_NS)  # it is over
+    assert played.servos.rejected == 1
+    played.run(0.5, PERIOD_S, lambda: played.servos.send(meant(played.time)))
+    assert played.servos.rejected == 1
+    played.assert_within_limits()
+
+
 def test_nothing_is_commanded_before_the_first_action() -> None:
     played = Played()
     played.run(0.5)

@@ -67,7 +67,7 @@ class Servos:
         self.pace = Pace(round(period_s * SECOND_NS), delay)
         self.rejected = 0
         """Number of chunks and actions that were not executed; a warning says why."""
-        self._executor = Executor(parameters, warn=self._refuse)
+        self._executor = Executor(parameters, warn=_warn, refuse=lambda rejected, _: self._refuse(rejected))
         self._write, self._period_s, self._cycle_s, self._clock = write, period_s, 1 / rate, clock
         self._lock, self._over = threading.Lock(), threading.Event()
         self._begun, self._failed = False, None
@@ -162,4 +162,8 @@ class Servos:
 
     def _refuse(self, rejected: Rejected) -> None:
         self.rejected += 1
-        _LOG.warning("%s", rejected)
+        _warn(rejected)
+
+
+def _warn(rejected: Rejected) -> None:
+    _LOG.warning("%s", rejected)
