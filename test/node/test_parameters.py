@@ -160,7 +160,7 @@ def test_what_can_change_at_run_time_does_and_the_rest_refuses(client: RosClient
         ("limits.velocity", [1.0], "limits.velocity: expected 0 or 3 values"),
         ("supervision.deviation", [0.1, 0.2], "supervision.deviation: expected 1 value, or 3, one for each"),
         ("supervision.deviation", [0.1, 0.2, -1.0], "supervision.deviation: expected 0 to 1e+09 rad or m, got -1.0"),
-        ("joints.kind", ["arm", "hand", "arm"], "joints.kind: expected one of arm, gripper, base, got 'hand'"),
+        ("joints.kind", ["arm", "hand", "arm"], "joints.kind: expected one of arm, gripper, binary, base, got 'hand'"),
         ("joint_names", ["a"], "deactivate and clean up"),
         ("publish.lead_time", 2.0, "publish.lead_time: expected at most publish.longest_wait (1 s), got 2"),
     ],

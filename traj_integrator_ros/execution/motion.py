@@ -52,6 +52,14 @@ class State(NamedTuple):
         one = slice(joint, joint + 1)
         return State(*(None if part is None else part[one] for part in self))
 
+    def held(self, joints: np.ndarray, position: np.ndarray) -> State:
+        """Return the state with some joints, by index, standing at a position, `[k]`."""
+        parts = [None if part is None else part.copy() for part in self]
+        for part, value in zip(parts, (position, 0.0, 0.0), strict=True):
+            if part is not None:
+                part[joints] = value
+        return State(*parts)
+
 
 class Motion(NamedTuple):
     """N polynomial segments of D joints, continuous in position and velocity; the arrays must not be changed.

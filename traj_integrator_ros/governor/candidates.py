@@ -13,6 +13,7 @@ from ..execution.bounds import Bounds
 from ..execution.following import Followed, follow
 from ..execution.limits import check
 from ..execution.motion import Motion, State, united
+from ..execution.steps import Steps
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import NANOSECOND_S, SAME, whole_ns
 from ..limits.joint_limits import JointLimits
@@ -47,6 +48,8 @@ class Candidate(NamedTuple):
     planned: PlannedMotion
     delay: float = 0.0
     """Time by which the plan was slowed, s."""
+    steps: Steps | None = None
+    """Steps of switched joints, by the time of `blended`, in which these joints stand."""
 
     @staticmethod
     def alone(blend_ns: int, motion: Motion) -> Candidate:
@@ -81,6 +84,8 @@ class Ended(NamedTuple):
     """Limits that the motion has to keep."""
     delay: float = 0.0
     """Time by which slowing delays its end, s."""
+    steps: Steps | None = None
+    """Steps of switched joints, by the motion's time."""
 
 
 class Candidates:
@@ -97,7 +102,10 @@ class Candidates:
         self._parameters, self._assumed = parameters, assumed
         grippers = parameters.of_kind(GRIPPER)
         given = grippers if grippers.any() else None
-        self._interpolation = Interpolation(parameters.publish_rest_tolerance, assumed, limits, given)
+        switched = parameters.switched if len(parameters.switched) else None
+        self._interpolation = Interpolation(
+            parameters.publish_rest_tolerance, assumed, limits, switched=switched, grippers=given
+        )
         of_range = _OF_RANGE * (assumed.position_max - assumed.position_min)
         self._most_apart = np.where(grippers, np.inf, np.minimum(_MOST_APART, of_range))
         """Largest distances at which a chunk is followed, rad, `[dof]`: a gripper goes to its rows as fast as it can.
@@ -180,7 +188,8 @@ class Candidates:
             rest = stopped_at_end(rest, raised, self._parameters.publish_rest_tolerance, self._parameters.joint_names)
         if np.count_nonzero(point.stopped):
             rest = _with_stops(rest, point.state, point.stopped, bounds)
-        return Ended(planned, rest, raised, limits)
+        steps = planned.steps and planned.steps.later((planned.start_ns - point.blend_ns) * NANOSECOND_S)
+        return Ended(planned, rest, raised, limits, steps=steps)
 
     def _followed_freely(self, planned: PlannedMotion, point: BlendPoint) -> Ended | None:
         """Blend to a plan as if the plan kept its limits; None if there is no such blend."""
@@ -198,11 +207,14 @@ class Candidates:
         motion, valid = ended.motion, ended.motion.valid
         if motion.plan_from >= motion.duration:
             return ended
-        found = slow(valid, self._assumed.raised_to(valid).rates, self._parameters.joint_names)
+        begins, steps = motion.duration - valid.duration, ended.steps
+        marks = () if steps is None else steps.times - begins
+        found = slow(valid, self._assumed.raised_to(valid).rates, self._parameters.joint_names, marks=marks)
         if isinstance(found, str):
             return found
-        slowed = found if motion.plan_from <= 0 else found.begun_earlier(motion.plan_from)
-        return ended._replace(motion=slowed, delay=slowed.duration - motion.duration)
+        slowed = found.motion if motion.plan_from <= 0 else found.motion.begun_earlier(motion.plan_from)
+        steps = steps and steps._replace(times=np.where(steps.times < begins, steps.times, begins + found.times))
+        return ended._replace(motion=slowed, delay=slowed.duration - motion.duration, steps=steps)
 
     def _judged(self, ended: Ended, point: BlendPoint) -> tuple[Candidate | None, Fault]:
         """Return the candidate for a motion, or None if it must not be executed, and its fault.
@@ -244,7 +256,8 @@ def _candidate(ended: Ended, followed: Followed, blend_ns: int) -> Candidate:
     if 0 < into < before.duration:  # A later plan may begin, by its stamp, before this one does.
         kept, begun_ns = before.until(into).then(kept), blend_ns - whole_ns(into)
     kept = kept.moved(shift) if np.count_nonzero(shift) else kept
-    return Candidate(followed.motion, PlannedMotion(begun_ns, kept, why_slow=ended.planned.why_slow), ended.delay)
+    planned = PlannedMotion(begun_ns, kept, why_slow=ended.planned.why_slow)
+    return Candidate(followed.motion, planned, ended.delay, ended.steps)
 
 
 def _with_stops(motion: Motion, state: State, chosen: np.ndarray, bounds: Bounds) -> Motion:

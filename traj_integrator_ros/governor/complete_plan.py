@@ -11,7 +11,7 @@ from ..execution.bounds import Bounds
 from ..execution.complete import cubics, through_to_rest, with_all_velocities
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State, resting, united
-from ..execution.rows import Points, cubic_spline, motion_of_points
+from ..execution.rows import Points, cubic_spline, knots_of, motion_of_points
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, ROUNDING, SECOND_NS
 from ..limits.joint_limits import JointLimits, forward_rows
@@ -56,8 +56,9 @@ to the other, the spline through its grid reaches 3 - sqrt(3) times the limit.
 
 def motions_of(
     plan: Plan, before: State, limits: JointLimits, assumed: Bounds, *, slows: bool
-) -> Iterator[tuple[Motion, bool]]:
-    """Yield the motions of a complete plan, the best first, and whether each keeps the limits at its points.
+) -> Iterator[tuple[Motion, bool, np.ndarray]]:
+    """Yield the motions of a complete plan, the best first, whether each keeps the limits at its points, and when it
+    passes them, s `[N]`.
 
     The first motion interpolates the points as the controller does: a C2 spline from the state of the robot to rest if
     they have positions alone, cubics between points with velocities, and quintics between points with accelerations.
@@ -88,15 +89,15 @@ def motions_of(
         kept = kept and keeps_at_points(plan.steps, position, velocity, given, limits, before.acceleration)
         long_enough = bool((plan.steps >= _SHORTEST_STEP_S).all())
         if kept or long_enough:
-            yield motion, kept
+            yield motion, kept, plan.ends
         if given is None and limits.jerk is not None and long_enough:
             smooth = _between(plan.steps, position, velocity, _smooth(motion, before.acceleration))
             outward = np.array([[-1.0], [1.0]])  # The spline must swing no further than the sender may expect.
             if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= ROUNDING).all():
-                yield smooth, False
+                yield smooth, False, plan.ends
     if (reached := _from_beside(plan.steps, position, before, assumed)) is not None:
         if not slows and _keeps(plan.steps, position, before, limits):
-            yield through_to_rest(plan.steps, position, before, assumed.jerk), False
+            yield through_to_rest(plan.steps, position, before, assumed.jerk), False, plan.ends
         position = reached
     smoother = iter(())
     if not _keeps(plan.steps, position, before, limits) and smoothing.is_noise(plan.steps, position, limits):
@@ -104,15 +105,16 @@ def motions_of(
     smooth = False
     for few, rows in [*smoother][-1:] if slows else smoother:
         if slows or _keeps(few, rows, before, limits):
-            few, smooth = _possible(few, rows, assumed) if slows else few, True
-            yield through_to_rest(few, rows, before, assumed.jerk), False
+            longer, smooth = _possible(few, rows, assumed) if slows else few, True
+            passes = np.interp(plan.ends, knots_of(few), knots_of(longer))
+            yield through_to_rest(longer, rows, before, assumed.jerk), False, passes
     if smooth and not slows:
         return
     steps = _possible(plan.steps, position, assumed) if slows else plan.steps
-    yield _not_beyond(through_to_rest(steps, position, before, assumed.jerk), before, assumed), False
+    yield _not_beyond(through_to_rest(steps, position, before, assumed.jerk), before, assumed), False, steps.cumsum()
     even = _even(position, assumed)
     if slows and even.max() <= _LONGEST_STEP_S:
-        yield _not_beyond(through_to_rest(even, position, before, assumed.jerk), before, assumed), False
+        yield _not_beyond(through_to_rest(even, position, before, assumed.jerk), before, assumed), False, even.cumsum()
 
 
 def _not_beyond(motion: Motion, before: State, assumed: Bounds) -> Motion:

@@ -140,6 +140,12 @@ def matches(report: ControllerReport, planned: PlannedMotion) -> bool | None:
     speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
     turn = np.abs(own.acceleration) * _MATCH_S**2
     least = np.where(np.abs(report.reference.velocity) < STANDS_RAD_S, _HELD_RAD, _MATCH_RAD)
+    if (stands := (own.velocity == 0) & (apart > least)).any():  # A joint that is switched may have jumped meanwhile.
+        span_ns = whole_ns(_MATCH_S)
+        around = np.stack([planned.state_at(report.stamp_ns + by_ns).position for by_ns in (-span_ns, 0, span_ns)])
+        place = report.reference.position
+        beyond = np.maximum(place - around.max(axis=0), around.min(axis=0) - place)
+        apart = np.where(stands, np.maximum(beyond, 0.0), apart)
     if (apart > speed * _MATCH_S + turn + least).any() or _is_at_another_speed(report, planned, own):
         return None
     return bool((apart <= speed * _MATCH_S / 2 + turn + least).all())

@@ -128,6 +128,9 @@ class Executor:
         """Take a controller's report of its command: the newest of `count` reports. Samples need none."""
         present = self.published.present
         before = present.status(now_ns)
+        if len(switched := self.parameters.switched):  # The rates of a step say nothing.
+            held = report.reference.position[switched]
+            report = replace(report, reference=report.reference.held(switched, held))
         present.take_report(report, now_ns, count)
         status = present.status(now_ns)
         if status is not before and status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):

@@ -10,7 +10,7 @@ import numpy as np
 from ..execution.motion import State
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import BASE, GRIPPER
+from ..parameters.table import BASE, BINARY, GRIPPER
 from .robot_clock import Slack
 
 _LONGEST_LAG_S = 0.12
@@ -64,13 +64,13 @@ _EXERCISED_S = 0.5
 
 
 class Allowance(NamedTuple):
-    """Allowed distance of joints from their command, `[dof]`: infinite for grippers, which objects hold back."""
+    """Allowed distance of joints from their command, `[dof]`: infinite for grippers and what is switched."""
 
     distance: np.ndarray
     """Largest tracking error, rad or m; infinite: any."""
     full_speed: np.ndarray
-    """Full speed, rad/s or m/s: in slower motions, the tracking error may grow less. It is infinite for grippers, whose
-    motion says nothing about the arm.
+    """Full speed, rad/s or m/s: in slower motions, the tracking error may grow less. It is infinite for grippers and
+    what is switched, whose motion says nothing about the arm.
     """
     start: np.ndarray
     """Largest distance from the robot at which a plan may begin, rad or m; infinite: any."""
@@ -81,7 +81,7 @@ class Allowance(NamedTuple):
 
     @property
     def watched(self) -> np.ndarray:
-        """Joints that are not grippers, bool `[dof]`."""
+        """Joints of arm and base, bool `[dof]`."""
         return np.isfinite(self.full_speed)
 
 
@@ -91,10 +91,11 @@ def allowance_of(parameters: NodeParameters) -> Allowance:
     if low is not None and high is not None:
         size = np.minimum(high - low, size)
     deviation, grips = _or_any(parameters.supervision_deviation * size), parameters.of_kind(GRIPPER)
+    free = grips | parameters.of_kind(BINARY)
     return Allowance(
-        distance=np.where(grips, np.inf, deviation),
-        full_speed=np.where(grips, np.inf, size),
-        start=np.where(grips, np.inf, _or_any(np.full_like(size, parameters.limits_start_deviation))),
+        distance=np.where(free, np.inf, deviation),
+        full_speed=np.where(free, np.inf, size),
+        start=np.where(free, np.inf, _or_any(np.full_like(size, parameters.limits_start_deviation))),
         grip=np.where(grips, deviation, np.inf),
         is_base=parameters.of_kind(BASE),
     )

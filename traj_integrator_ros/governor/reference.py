@@ -13,6 +13,7 @@ from ..execution.interpolant import fit
 from ..execution.motion import Motion, State, resting
 from ..execution.reaching import fastest_to
 from ..execution.rows import rests_at_end
+from ..execution.steps import Steps
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..requests.plan import Plan
@@ -34,6 +35,10 @@ class PlannedMotion(NamedTuple):
     """True for an interpolant of a complete plan, which may have several; they are tried in order."""
     keeps_limits: bool = False
     """True if the points keep the limits, although the interpolation may exceed them (see `complete_plan`)."""
+    passes: np.ndarray | None = None
+    """Times of the motion at the points of a complete plan, s, `[N]`; None: those of the plan."""
+    steps: Steps | None = None
+    """Steps of switched joints, by the motion's time; these joints stand in the motion. None: no joint is switched."""
     why_slow: str = ""
     """Why the times of a path are longer than usual; empty if they are not, or were given."""
 
@@ -86,6 +91,8 @@ class Interpolation(NamedTuple):
     """Limits, with assumed values where none is given."""
     limits: JointLimits = _NO_LIMITS
     """Limits as given."""
+    switched: np.ndarray | None = None
+    """Indices of joints whose rows are steps; None: no joint's are."""
     grippers: np.ndarray | None = None
     """Joints, bool `[dof]`, whose rows may jump: they go there as fast as they can; None: no joint does."""
     slows: bool = False
@@ -108,13 +115,24 @@ def references(
         interpolation: see `Interpolation`.
 
     """
+    if interpolation.switched is not None:
+        joints, rest = interpolation.switched, interpolation._replace(switched=None)
+        held = commanded(at_ns).position[joints]
+
+        def standing(time_ns: int) -> State:
+            return commanded(time_ns).held(joints, held)
+
+        for planned in references(_plan_with_held(plan, joints, held), origin_ns, at_ns, standing, rest):
+            steps = steps_of_rows(plan, joints, plan.ends if planned.passes is None else planned.passes)
+            yield planned._replace(steps=steps.later((origin_ns - planned.start_ns) * NANOSECOND_S))
+        return
     if not len(plan.steps):
         yield PlannedMotion(origin_ns, resting(plan.start.position, MOMENT_S))
         return
     if plan.is_complete:
         given = commanded(origin_ns), interpolation.limits, interpolation.assumed
-        for motion, keeps in motions_of(plan, *given, slows=interpolation.slows):
-            yield PlannedMotion(origin_ns, motion, is_complete=True, keeps_limits=keeps)
+        for motion, keeps, passes in motions_of(plan, *given, slows=interpolation.slows):
+            yield PlannedMotion(origin_ns, motion, is_complete=True, keeps_limits=keeps, passes=passes)
         return
     is_limited = bool(np.isfinite(interpolation.assumed.velocity).all())
     if is_limited and plan.is_positions and plan.spline is None and (plan.actions == plan.actions[0]).all():
@@ -159,6 +177,35 @@ def _paced(plan: Plan, begin: np.ndarray, fastest: np.ndarray, chosen: np.ndarra
         row[chosen] = place[chosen] + np.clip(row - place, -step, step)[chosen]
         place = row
     return replace(plan, actions=rows)
+
+
+def steps_of_rows(plan: Plan, joints: np.ndarray, ends: np.ndarray) -> Steps:
+    """Return the rows of switched joints as steps, each at the end of its step, s `[N]`.
+
+    Control points of splines are spread evenly over its segments.
+    """
+    if not len(ends):
+        return Steps(joints, np.zeros(1), plan.start.position[None, joints])
+    rows = plan.actions[:, joints]
+    if len(rows) != len(ends):
+        rows = rows[np.rint(np.linspace(0, len(rows) - 1, len(ends))).astype(int)]
+    return Steps(joints, ends, rows)
+
+
+def _plan_with_held(plan: Plan, joints: np.ndarray, held: np.ndarray) -> Plan:
+    """Return a plan in which some joints keep a position, rad, `[k]`."""
+    actions = plan.actions.copy()
+    if len(actions):
+        actions[:, joints] = held if plan.is_positions or plan.spline is not None else 0.0
+    changes: dict[str, object] = {"actions": actions}
+    for name in ("start", "goal"):
+        if (state := getattr(plan, name)) is not None:
+            changes[name] = state.held(joints, held)
+    for name in ("velocities", "accelerations"):
+        if (values := getattr(plan, name)) is not None:
+            changes[name] = values = values.copy()
+            values[:, joints] = np.where(np.isnan(values[:, joints]), np.nan, 0.0)
+    return replace(plan, **changes)
 
 
 def stops_of(plan: Plan) -> np.ndarray:

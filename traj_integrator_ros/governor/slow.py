@@ -47,6 +47,8 @@ class Timed(NamedTuple):
     motion: Motion
     why_slow: str = ""
     """Why the motion is slower than usual; empty if it is not."""
+    times: np.ndarray | None = None
+    """Times of the waypoints, s, `[N]`, or of `marks`."""
 
 
 def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) -> Timed:
@@ -62,19 +64,24 @@ def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) ->
 
     """
     if (rows == rows[0]).all():
-        return Timed(resting(rows[-1], MOMENT_S))
+        return Timed(resting(rows[-1], MOMENT_S), times=np.zeros(len(rows)))
     found = retime(torch.from_numpy(rows[None]), _tensors(limits))
     reason = found.reason(0, joint_names)
     if not bool(found.ok[0]):
         raise Rejected(
             RejectionReason.LIMITS, f"points: expected a path that can be passed within limits, but {reason}"
         )
-    return Timed(motion_of(found, 0), reason)
+    return Timed(motion_of(found, 0), reason, found.row_times[0].numpy())
 
 
 def slow(
-    motion: Motion, limits: np.ndarray, joint_names: Sequence[str] = (), *, from_state: bool = False
-) -> Motion | str:
+    motion: Motion,
+    limits: np.ndarray,
+    joint_names: Sequence[str] = (),
+    *,
+    from_state: bool = False,
+    marks: Sequence[float] = (),
+) -> Timed | str:
     """Slow a motion along its path where it exceeds limits, and only there.
 
     Args:
@@ -82,9 +89,10 @@ def slow(
         limits: velocity, acceleration and jerk, `[3, dof]`; a jump of acceleration counts as no jerk.
         joint_names: for the reason.
         from_state: whether the slowed motion has to begin at the same velocity; otherwise as fast as limits allow.
+        marks: times of the motion, s.
 
     Returns:
-        The slowed motion, or the reason if none is found.
+        The slowed motion, and its times at the marks, or the reason if none is found.
 
     """
     points = points_of(motion)
@@ -103,10 +111,11 @@ def slow(
             gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
             if from_state and order == 3 and gap > _SAME_ACCELERATION:
                 return ""  # All joints turned at once where the motion was to be continued.
-            until = motion.plan_until
+            until, times = motion.plan_until, found.row_times[0].numpy()
             if until <= before[-1]:
-                until = float(np.interp(until, before, found.row_times[0].numpy()))
-            return made._replace(ends_at_rest=motion.ends_at_rest, plan_until=until)
+                until = float(np.interp(until, before, times))
+            made = made._replace(ends_at_rest=motion.ends_at_rest, plan_until=until)
+            return Timed(made, times=np.interp(marks, before, times))
         reason = reason or found.reason(0, joint_names) or "it would stand still"
         if from_state:
             break
@@ -114,7 +123,9 @@ def slow(
     return reason
 
 
-def gently(motion: Motion, stopped: np.ndarray, pace: np.ndarray, limits: np.ndarray) -> Motion | str:
+def gently(
+    motion: Motion, stopped: np.ndarray, pace: np.ndarray, limits: np.ndarray, marks: Sequence[float] = ()
+) -> Timed | str:
     """Slow the beginning of a motion after a brake, where joints move on in the direction in which they were stopped.
 
     Args:
@@ -122,9 +133,11 @@ def gently(motion: Motion, stopped: np.ndarray, pace: np.ndarray, limits: np.nda
         stopped: the directions in which joints were stopped, -1, 0 or 1, `[dof]`.
         pace: largest speed in that direction, rad/s, `[dof]`, over as far as the joint goes at it in 0.4 s.
         limits: velocity, acceleration and jerk, `[3, dof]`.
+        marks: times of the motion, s.
 
     Returns:
-        The slowed motion, or the same motion if it is slow enough, or the reason if none is found.
+        The slowed motion, or the same motion if it is slow enough, and its times at the marks, or the reason if none
+        is found.
 
     """
     knots = np.stack([motion.states_at(motion.knots, 2)[order] for order in (0, 1)])
@@ -134,7 +147,7 @@ def gently(motion: Motion, stopped: np.ndarray, pace: np.ndarray, limits: np.nda
     fast = first & (np.maximum(speeds[:-1], speeds[1:]) > pace * (1 + _SAME_PACE))
     joints = np.flatnonzero(fast.any(axis=0))
     if not len(joints):
-        return motion
+        return Timed(motion, times=np.asarray(marks, float))
     # The pace is a limit of velocity of additional joints, which copy these joints there and rest elsewhere.
     more = motion.coefficients[..., joints] * first[:, None, joints]
     steps = np.diff(knots[0], axis=0)[:, joints] * first[:, joints]
@@ -142,10 +155,12 @@ def gently(motion: Motion, stopped: np.ndarray, pace: np.ndarray, limits: np.nda
     coefficients = np.concatenate([motion.coefficients, more], axis=2)
     wider = np.vstack([pace[joints], np.full((2, len(joints)), _NO_LIMIT)])
     moves = bool(np.abs(motion.begin.velocity).any())
-    found = slow(motion._replace(coefficients=coefficients), np.hstack([limits, wider]), from_state=moves)
+    wider = np.hstack([limits, wider])
+    found = slow(motion._replace(coefficients=coefficients), wider, from_state=moves, marks=marks)
     if isinstance(found, str):
         return found
-    return found._replace(coefficients=np.ascontiguousarray(found.coefficients[..., : motion.dof]))
+    own = np.ascontiguousarray(found.motion.coefficients[..., : motion.dof])
+    return found._replace(motion=found.motion._replace(coefficients=own))
 
 
 def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, given: dict) -> Retimed:

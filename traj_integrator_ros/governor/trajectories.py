@@ -11,6 +11,7 @@ import numpy as np
 from ..execution.limits import find_motion_violation
 from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.rows import continued, points_of
+from ..execution.steps import Steps, steps_of, with_steps, without_steps
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, SECOND_NS, whole_ns
 from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
@@ -24,7 +25,7 @@ from .executable import ExecutableTrajectory, require_written, schedule
 from .measured import JointStates
 from .monitor import allowance_of
 from .published import PublishedMotion
-from .reference import Interpolation, PlannedMotion, references, stops_of
+from .reference import Interpolation, PlannedMotion, references, steps_of_rows, stops_of
 from .search import Search
 from .sent import Present
 from .slow import fastest, gently, slow
@@ -58,13 +59,14 @@ class TrajectoryMaker:
         self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
         self._lead_ns = whole_ns(parameters.publish_lead_time)
         self.assumed = assumed_limits(
-            limits,
+            parameters.rate_limits,
             parameters.publish_brake_time,
             parameters.limits_assumed_velocity,
             exceeded=parameters.limits_action == ACTION_WARN,
         )
         self.allowance = allowance_of(parameters)
         """Allowed distances of joints from their command."""
+        self._switched = parameters.switched
         self.candidates = Candidates(parameters, limits, self.assumed.bounds)
         self.beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
 
@@ -96,6 +98,8 @@ class TrajectoryMaker:
     def executable(self, search: Search, present: Present, now_ns: int) -> ExecutableTrajectory:
         """Return the trajectory with the motion that a search has found. Raises Rejected."""
         candidate, plan, blend_ns = self.found(search), search.plan, search.point.blend_ns
+        if candidate.steps is not None:
+            self.refuse_or_warn(self._beyond(candidate.steps))
         if np.count_nonzero(self._published.guard.stopped):
             candidate = self._gently(candidate, blend_ns)
         if plan.is_complete and not plan.untimed and candidate.planned is not present.planned:
@@ -110,16 +114,29 @@ class TrajectoryMaker:
 
     def _gently(self, candidate: Candidate, blend_ns: int) -> Candidate:
         """Slow the beginning of a motion in directions in which joints were stopped. Raises Rejected: deviation."""
-        motion, pace = candidate.blended, _GENTLE * self.allowance.full_speed
-        found = gently(motion, self._published.guard.stopped, pace, self.assumed.bounds.raised_to(motion).rates)
-        if found is motion:
-            return candidate
+        motion, pace, steps = candidate.blended, _GENTLE * self.allowance.full_speed, candidate.steps
+        rates, marks = self.assumed.bounds.raised_to(motion).rates, () if steps is None else steps.times
+        found = gently(motion, self._published.guard.stopped, pace, rates, marks)
         if isinstance(found, str):
             raise Rejected(
                 RejectionReason.DEVIATION,
                 f"motion: expected it to lead on at {_GENTLE:g} rad/s where the robot was stopped, but {found}",
             )
-        return Candidate.alone(blend_ns, found)._replace(delay=found.duration - motion.duration)
+        if found.motion is motion:
+            return candidate
+        steps = steps and steps._replace(times=found.times)
+        delay = found.motion.duration - motion.duration
+        return Candidate.alone(blend_ns, found.motion)._replace(delay=delay, steps=steps)
+
+    def _beyond(self, steps: Steps) -> str:
+        """Describe a step beyond the limits of position; empty if there is none."""
+        for bound, sign in ((self.limits.position_min, -1.0), (self.limits.position_max, 1.0)):
+            if bound is not None and (beyond := sign * (steps.values - bound[steps.joints]) > 0).any():
+                row, column = np.argwhere(beyond)[0]
+                joint = steps.joints[column]
+                name, value = self._parameters.joint_names[joint], steps.values[row, column]
+                return f"position of {name}: expected within its limit {bound[joint]:g}, got a step to {value:g}"
+        return ""
 
     def _at(self, now_ns: int) -> int:
         """Return the present time of the motion's clock, ns, by which plans begin."""
@@ -235,13 +252,17 @@ class TrajectoryMaker:
             return None
         if find_motion_violation(rest, before.containing(state.position), steps=False):
             return None
+        steps = steps_of(rest, self._switched) if len(self._switched) else None
+        rest = rest if steps is None else without_steps(rest, self._switched)
         rates = self.assumed.bounds.raised_to(rest).rates
         if len(rest.coefficients) > _MOST_SLOWED_AT_ONCE or (np.abs(state.velocity) > rates[0]).any():
             return self.stop(now_ns)
-        found = slow(rest, rates, self._parameters.joint_names, from_state=True)
-        if isinstance(found, str) or find_motion_violation(found, limits, steps=False):
+        marks = () if steps is None else steps.times
+        found = slow(rest, rates, self._parameters.joint_names, from_state=True, marks=marks)
+        if isinstance(found, str) or find_motion_violation(found.motion, limits, steps=False):
             return self.stop(now_ns)
-        candidate = Candidate.alone(blend_ns, found)._replace(delay=found.duration - rest.duration)
+        steps, delay = steps and steps._replace(times=found.times), found.motion.duration - rest.duration
+        candidate = Candidate.alone(blend_ns, found.motion)._replace(delay=delay, steps=steps)
         return self._executable(None, present, candidate, blend_ns, now_ns)
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
@@ -253,7 +274,8 @@ class TrajectoryMaker:
 
     def _require_limits(self, plan: Plan) -> None:
         names = self._parameters.joint_names
-        timing = {"velocity": self.limits.velocity, "acceleration": self.limits.acceleration} if plan.untimed else {}
+        timing = {name: getattr(self._parameters.rate_limits, name) for name in ("velocity", "acceleration")}
+        timing = timing if plan.untimed else {}
         for name, limit in timing.items():
             if lacking := limits_lacking(names, limit):
                 raise Rejected(
@@ -302,10 +324,14 @@ class TrajectoryMaker:
         stop = commanded.rest_from(blend_ns)
         if stop.duration > MOMENT_S:
             stop = min(stop, self._fastest_stop(commanded, blend_ns), key=lambda motion: motion.duration)
-        rows = np.vstack([stop.end.position, path.completed(stop, self._parameters.continuous).actions])
+        path = path.completed(stop, self._parameters.continuous)
+        begins = stop.duration if stop.duration > MOMENT_S else 0.0
+        rows = np.vstack([stop.end.position, path.actions])
+        rows[:, self._switched] = rows[0, self._switched]
         found = fastest(rows, interpolation.assumed.rates, self._parameters.joint_names)
-        motion = found.motion if stop.duration <= MOMENT_S else stop.then(found.motion)
-        yield PlannedMotion(blend_ns, motion, is_complete=True, why_slow=found.why_slow)
+        motion = found.motion if not begins else stop.then(found.motion)
+        steps = steps_of_rows(path, self._switched, begins + found.times[1:]) if len(self._switched) else None
+        yield PlannedMotion(blend_ns, motion, is_complete=True, why_slow=found.why_slow, steps=steps)
 
     def _blend_point(self, plan: Plan, present: Present, blend_ns: int, now_ns: int) -> BlendPoint:
         """Return the commanded state where a plan begins, and the bounds of the blend from there."""
@@ -326,6 +352,8 @@ class TrajectoryMaker:
     ) -> ExecutableTrajectory:
         """Return the trajectory from the controller's present command on."""
         motion, start_ns = candidate.blended, blend_ns
+        if candidate.steps is not None:
+            motion = with_steps(motion, candidate.steps)
         state = present.planned.state_at(blend_ns)
         clock, at_ns = self._published.motion_clock, self._at(now_ns)
         if clock.is_scaled:  # It begins on arrival.

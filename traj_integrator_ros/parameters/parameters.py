@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from ..limits.joint_limits import JointLimits, assumed_limits
 from .table import (
     ABSOLUTE,
     ARM,
+    BINARY,
     END_STOP,
     GRIPPER,
     PARAMETERS,
@@ -80,9 +82,19 @@ class NodeParameters(ParameterTable):
 
     @property
     def joint_limits(self) -> JointLimits:
-        """The limits of the joints; None where there is no limit."""
+        """The limits of the joints; None where there is no limit. Switched joints have none of rates."""
         limits = {name: getattr(self, f"limits_{name}") for name in QUANTITIES}
+        if len(self.switched):
+            rates = [name for name in QUANTITIES[2:] if limits[name] is not None]
+            limits |= {name: np.where(self.of_kind(BINARY), np.inf, limits[name]) for name in rates}
         return JointLimits(**limits, joint_names=self.joint_names)
+
+    @cached_property
+    def rate_limits(self) -> JointLimits:
+        """The limits of the joints for motions in which joints that are switched keep their value."""
+        given = {name: getattr(self.joint_limits, name) for name in ("velocity", "acceleration")}
+        any_rate = {name: np.where(self.of_kind(BINARY), 1.0, one) for name, one in given.items() if one is not None}
+        return dataclasses.replace(self.joint_limits, **any_rate)
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -93,6 +105,11 @@ class NodeParameters(ParameterTable):
     def of_kind(self, kind: str) -> np.ndarray:
         """Return which joints are of a kind, bool `[dof]`."""
         return np.array([one == kind for one in self.kinds])
+
+    @cached_property
+    def switched(self) -> np.ndarray:
+        """Indices of the joints of kind binary, whose rows are steps."""
+        return np.flatnonzero(self.of_kind(BINARY))
 
     @cached_property
     def continuous(self) -> np.ndarray:
@@ -256,7 +273,7 @@ def check_limits(parameters: NodeParameters) -> None:
     if velocity is None or parameters.publish_end != END_STOP:
         return
     fastest = np.where(np.isfinite(velocity), velocity, 0.0)
-    assumed = assumed_limits(parameters.joint_limits, parameters.publish_brake_time, 1.0)
+    assumed = assumed_limits(parameters.rate_limits, parameters.publish_brake_time, 1.0)
     durations = assumed.bounds.stop_durations(fastest)
     joint = int(durations.argmax())
     if not durations[joint] <= LONGEST_BRAKE_S:

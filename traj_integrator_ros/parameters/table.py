@@ -86,8 +86,9 @@ ACTION_RETIME = "retime"
 ACTION_WARN = "warn"
 ARM = "arm"
 GRIPPER = "gripper"
+BINARY = "binary"
 BASE = "base"
-JOINT_KINDS = (ARM, GRIPPER, BASE)
+JOINT_KINDS = (ARM, GRIPPER, BINARY, BASE)
 """Values of the parameter joints.kind."""
 ON_REJECT_CONTINUE = "continue"
 ON_REJECT_BRAKE = "brake"
@@ -191,8 +192,9 @@ class ParameterTable:
     )
     joints_kind: tuple[str, ...] = _value(
         [],
-        "What each joint is: arm, gripper (meets objects: its tracking error is no fault) or base (supervised apart "
-        "from the arm); empty: grippers by the URDF and by names, otherwise arm",
+        "What each joint is: arm, gripper (meets objects: its tracking error is no fault), binary (its rows are steps, "
+        "without limits of rates) or base (supervised apart from the arm); empty: grippers by the URDF and by names, "
+        "otherwise arm",
         choices=JOINT_KINDS,
     )
     limits_position_min: np.ndarray | None = _limits("Lowest position of each joint", "rad or m")

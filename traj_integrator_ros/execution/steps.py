@@ -1,0 +1,71 @@
+"""Steps of joints that are switched: they hold a value, and jump to the next one at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .motion import SHORTEST_GAP, Motion, resting
+from .polynomials import taylor_shift
+from .tolerances import MOMENT_S
+
+_JUMP_S = 1e-5
+"""Time before and after a step, s, of points with both values: a controller's cycles are a hundred times as long."""
+
+
+class Steps(NamedTuple):
+    """Values of switched joints, `[N, k]`, each from its time on, s `[N]`; the times increase."""
+
+    joints: np.ndarray
+    """Indices of the joints, `[k]`."""
+    times: np.ndarray
+    values: np.ndarray
+
+    def later(self, by: float) -> Steps:
+        """Return the steps with times, s, that are later."""
+        return self._replace(times=self.times + by)
+
+
+def with_steps(motion: Motion, steps: Steps) -> Motion:
+    """Return a motion with steps, in place of what their joints do in it.
+
+    Before the first step, joints keep the value with which the motion begins. Steps that are over come 10 us after it,
+    and those after its end come later, if it rests there, otherwise just before.
+    """
+    joints = steps.joints
+    values = np.vstack([motion.begin.position[joints], steps.values])
+    changes = np.flatnonzero((np.diff(values, axis=0) != 0).any(axis=1))
+    times = np.maximum(steps.times[changes], _JUMP_S)
+    missing = times.max(initial=0.0) + MOMENT_S - motion.duration
+    if missing > 0 and motion.ends_at_rest:
+        motion = motion.then(resting(motion.end.position, missing))
+    knots = motion.knots
+    times = np.minimum(times, motion.duration - 2 * _JUMP_S)
+    wanted = np.concatenate([times - _JUMP_S, times, times + _JUMP_S])
+    wanted = wanted[wanted > SHORTEST_GAP]
+    place = np.abs(wanted[:, None] - knots).min(axis=1, initial=np.inf)
+    finer = np.unique(np.concatenate([knots, wanted[place >= SHORTEST_GAP]]))
+    finer = finer[np.append(True, np.diff(finer) >= SHORTEST_GAP)]
+    finer[-1] = knots[-1]
+    first = np.clip(knots.searchsorted((finer[:-1] + finer[1:]) / 2) - 1, 0, len(knots) - 2)
+    coefficients = taylor_shift(finer[:-1] - knots[first], motion.size) @ motion.coefficients[first]
+    coefficients[:, :, joints] = 0.0
+    held = times.searchsorted((finer[:-1] + finer[1:]) / 2)
+    coefficients[:, 0, joints] = np.vstack([values[:1], values[1:][changes]])[held]
+    return motion._replace(knots=finer, coefficients=coefficients)
+
+
+def steps_of(motion: Motion, joints: np.ndarray) -> Steps:
+    """Return the steps of some joints in a motion."""
+    values = motion.coefficients[:, 0, joints]
+    begins = np.append(True, (np.diff(values, axis=0) != 0).any(axis=1))
+    return Steps(joints, motion.knots[:-1][begins], values[begins])
+
+
+def without_steps(motion: Motion, joints: np.ndarray) -> Motion:
+    """Return a motion in which some joints keep the value with which it begins."""
+    coefficients = motion.coefficients.copy()
+    coefficients[:, 1:, joints] = 0.0
+    coefficients[:, 0, joints] = coefficients[0, 0, joints]
+    return motion._replace(coefficients=coefficients)
