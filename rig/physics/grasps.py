@@ -1,4 +1,4 @@
-"""Grasps while a policy moves the arm: objects hold the gripper back, slip and are lost, and are no fault."""
+"""Grasps while a policy moves the arm: objects hold the gripper back, slip and are lost; channels are switched."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from math import inf
 
 import numpy as np
 
+from .arms import ARMS
 from .drives import Drive
 from .free import begun, of_free
 from .motions import course, policy
 
 ARM = "panda with a hand"
+SOFT = Drive(hz=(3.0,) * 7 + (8.0,), zeta=0.7)
+"""Soft drives of the arm; a finger at 3 Hz would stand up to 7 mm away from its command by friction."""
 _OPEN, _CLOSED = 0.039, 0.001
 """Places of a finger, m, to which a policy sends it."""
+_NOTHING_M = 1e-7
+"""Distance, m, that rounding of points causes."""
 _LEAST = 4e-3
 """Distance of a finger from its command, m, that has to be told as a grasp."""
 _HOLDS_S, _OPENS_S = 1.8, 1.2
@@ -53,3 +58,32 @@ def grasps(seed: int = 0, *, drive: str | Drive = "pd6", count: int = 4, share: 
         unseen += bool(loop.core.grips)
     loop.go(1.0)
     return of_free(loop, begin) | {"unseen": int(unseen), "dead": dead}
+
+
+def switched(seed: int = 0, *, count: int = 8, share: float = 0.4, dt: float = 0.04,
+             **parameters: object) -> dict[str, float]:  # fmt: skip
+    """The hand is a channel that is open or closed, and switches every 0.3 to 1.1 s while a policy moves the arm."""
+    kinds = ["arm"] * (len(ARMS[ARM].joints) - 1) + ["binary"]
+    loop = begun(ARM, "pd6", seed, warms=False, joints__kind=kinds, **parameters)
+    random, begin = np.random.default_rng(60 + seed), loop.now
+    switches = begin + 1.0 + random.uniform(0.3, 1.1, count).cumsum()
+    seconds = switches[-1] - begin + 0.5
+    moves, errors = course(loop, 3 + seed, seconds, begin + 0.5, share), np.append(np.full(len(kinds) - 1, 3e-3), 0.0)
+    places = np.array([loop.robot.home[-1], _CLOSED])
+
+    def at(times: np.ndarray) -> np.ndarray:
+        states = moves(times)
+        states[0, :, -1] = places[switches.searchsorted(times) % 2]
+        return states
+
+    policy(loop, at, seconds, dt=dt, bias=errors, noise=errors / 6, seed=seed)
+    loop.go(1.0)
+    log = loop.log(begin)
+    command = log.command[:, -1]
+    changes = log.time[1:][np.abs(np.diff(command)) > _NOTHING_M]
+    right = len(changes) == count
+    return {
+        "brakes": loop.guard.brakes,
+        "between": int((np.abs(command[:, None] - places).min(axis=1) > _NOTHING_M).sum()),
+        "off_s": float(np.abs(changes - switches).max()) if right else inf,
+    }

@@ -84,7 +84,8 @@ SCENARIOS: dict[str, Scenario] = {
     "wall, streamed back": (partial(contacts.wall, speed=0.5, streamed=True), MET),
     "wall after slow motion, hobby": (partial(contacts.wall, speed=0.5, first=0.03, **HOBBY), MET),
     "grasps": (grasps.grasps, FREE | {"unseen": 0, "dead": 0}),
-    "grasps, soft": (partial(grasps.grasps, drive="pd3"), FREE | {"unseen": 0, "dead": 0}),
+    "grasps, soft": (partial(grasps.grasps, drive=grasps.SOFT), FREE | {"unseen": 0, "dead": 0}),
+    "switched hand": (grasps.switched, {"brakes": 0, "between": 0, "off_s": 0.045}),
     "wall at 0.5, with a grasp": (partial(contacts.wall, arm=grasps.ARM, speed=0.5, half=0.02), MET),
     "wall at 0.03, with a grasp": (
         partial(contacts.wall, arm=grasps.ARM, speed=0.03, angle=0.08, seconds=4.0, half=0.02),

@@ -8,7 +8,7 @@ import numpy as np
 
 from .motion import SHORTEST_GAP, Motion, resting
 from .polynomials import taylor_shift
-from .tolerances import MOMENT_S
+from .tolerances import MOMENT_S, NANOSECOND_S
 
 _JUMP_S = 1e-5
 """Time before and after a step, s, of points with both values: a controller's cycles are a hundred times as long."""
@@ -30,10 +30,12 @@ class Steps(NamedTuple):
 def with_steps(motion: Motion, steps: Steps) -> Motion:
     """Return a motion with steps, in place of what their joints do in it.
 
-    Before the first step, joints keep the value with which the motion begins. Steps that are over come 10 us after it,
-    and those after its end come later, if it rests there, otherwise just before.
+    Until the next step, joints keep the value with which the motion begins: they would switch to and fro if rows that
+    are over counted, too, which lie beside those of the plan before. The motion becomes longer if it ends at rest
+    before the last step; otherwise that step comes just before its end.
     """
-    joints = steps.joints
+    joints, ahead = steps.joints, steps.times > -NANOSECOND_S
+    steps = Steps(joints, steps.times[ahead], steps.values[ahead])
     values = np.vstack([motion.begin.position[joints], steps.values])
     changes = np.flatnonzero((np.diff(values, axis=0) != 0).any(axis=1))
     times = np.maximum(steps.times[changes], _JUMP_S)
