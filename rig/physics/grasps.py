@@ -24,7 +24,7 @@ _HOLDS_S, _OPENS_S = 1.8, 1.2
 """Times, s, for which a hand closes and opens."""
 
 
-def grasps(seed: int = 0, *, drive: str | Drive = "pd6", count: int = 4, share: float = 0.4,
+def grasps(seed: int = 0, *, drive: str | Drive = "pd6", count: int = 3, share: float = 0.4,
            **parameters: object) -> dict[str, float]:  # fmt: skip
     """Objects of 10 to 60 mm, from foam to steel, are grasped; some slip by up to 15 mm, or fall out of the hand."""
     loop = begun(ARM, drive, seed, **parameters)
@@ -60,7 +60,7 @@ def grasps(seed: int = 0, *, drive: str | Drive = "pd6", count: int = 4, share: 
     return of_free(loop, begin) | {"unseen": int(unseen), "dead": dead}
 
 
-def switched(seed: int = 0, *, count: int = 8, share: float = 0.4, dt: float = 0.04,
+def switched(seed: int = 0, *, count: int = 6, share: float = 0.4, dt: float = 0.04,
              **parameters: object) -> dict[str, float]:  # fmt: skip
     """The hand is a channel that is open or closed, and switches every 0.3 to 1.1 s while a policy moves the arm."""
     kinds = ["arm"] * (len(ARMS[ARM].joints) - 1) + ["binary"]

@@ -28,10 +28,12 @@ ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
     *("policy, hobby", "plans, soft", "slow, hobby", "wall at 0.03", "table at 0.05", "led by a hand"),
     *("fast policy, unlike drives, by chance", "misread encoder", "stop while the network stalls"),
+    *("grasps", "switched hand"),
 )
 """Each of the first six fails with thresholds that do not adapt to the arm, without growth, or without comparison at
 rest; the others fail if the stop after a plan leaves the blend no room, if two misread states within a second count as
-two publishers, and if a stop is sent while the network stands still.
+two publishers, if a stop is sent while the network stands still, if a grasp counts as a tracking error, and if rows of
+a channel that is switched are interpolated or count twice.
 """
 
 

@@ -34,7 +34,8 @@ class Grip(NamedTuple):
 
     def told(self, joint_names: Sequence[str]) -> str:
         """Return the joint, where it stands, and where it is commanded to be."""
-        return f"{joint_names[self.joint]} at {self.position:.4g}, commanded to {self.commanded:.4g}"
+        position, commanded = (round(place, 4) + 0.0 for place in (self.position, self.commanded))
+        return f"{joint_names[self.joint]} at {position:g}, commanded to {commanded:g}"
 
 
 class Grips:
