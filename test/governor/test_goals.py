@@ -239,6 +239,19 @@ def test_only_what_is_not_over_is_known(of_node):
     assert not of_node.results
 
 
+@pytest.mark.parametrize("tolerance", [0.0, 0.05])
+def test_a_held_gripper_misses_no_goal_but_its_own_tolerance(tolerance: float) -> None:
+    made = GoalsOfNode(**{"joints.kind": ["arm", "gripper"], "constraints.b.trajectory": tolerance})
+    measure = made.node.measure
+    made.node.measure = lambda position, velocity, now: measure(position * [1.0, 0.0], velocity * [1.0, 0.0], now)
+    made.run(-0.1, 0.0)
+    made.begin("one", 0.0)
+    made.run(0.0, 1.2)
+    assert not made.node.published.guard.brakes
+    expected = ResultCode.PATH_TOLERANCE_VIOLATED if tolerance else ResultCode.SUCCESSFUL
+    assert made.results["one"].code is expected, made.results
+
+
 class OfTwoPublishers(GoalsOfNode):
     """Goals of a node whose second joint is measured less often, by a publisher of its own; the robot follows."""
 
