@@ -39,18 +39,21 @@ class Clocks:
         self.late, self.every = late, every
 
     def go(self, count: int = 50, jitter: float = 0.0) -> list[int]:
-        """Let stamps arrive; returns the steps of the clock that were found."""
+        """Let stamps arrive; returns by how much the clock was found to be set, ns."""
         found = []
         for _ in range(count):
             self.steady_ns += round(self.every * MS)
             late_ns = round((self.late + self.random.uniform(0.0, jitter or 1e-9)) * MS)
             self.read()
-            found.append(self.clock.take(self.stamps, self.steady_ns + self.robot_ns, self.steady_ns + late_ns))
-        return [step.stamps_ns for step in found if step is not None]
+            before_ns = self.clock.set_ns
+            self.clock.take(self.stamps, self.steady_ns + self.robot_ns, self.steady_ns + late_ns)
+            found += [self.clock.set_ns - before_ns] * (self.clock.set_ns != before_ns)
+        return found
 
     def read(self) -> float:
         """Difference of the clock's reading from the robot's clock, ms."""
-        return (self.clock.read(self.steady_ns + self.node_ns, self.steady_ns) - self.steady_ns - self.robot_ns) / MS
+        read_ns = self.clock.to_robot(self.clock.read(self.steady_ns + self.node_ns, self.steady_ns))
+        return (read_ns - self.steady_ns - self.robot_ns) / MS
 
     def set_clock(self, node: float = 0.0, robot: float = 0.0) -> None:
         """Set the clocks forward, by ms."""
@@ -84,9 +87,9 @@ def test_late_joint_states_say_nothing_about_a_clock_behind() -> None:
     clocks = Clocks(-60.0, reports=False)
     clocks.go()
     assert clocks.read() == pytest.approx(60.0)
-    measured_ns = clocks.clock.measured_ns(clocks.steady_ns + clocks.robot_ns)
+    measured_ns = clocks.clock.to_robot(clocks.clock.of_states(clocks.steady_ns + clocks.robot_ns))
     assert (measured_ns - clocks.steady_ns - clocks.node_ns) / MS == pytest.approx(-20.0 + 0.3)
-    assert clocks.clock.measured_ns(0) == 0, "a driver without stamps"
+    assert clocks.clock.of_states(0) == 0, "a driver without stamps"
     assert clocks.clock.slack().early == pytest.approx(0.02) and clocks.clock.slack().late == pytest.approx(0.0403)
 
 
@@ -98,7 +101,7 @@ def test_reports_go_before_joint_states_of_another_clock() -> None:
         clocks.steady_ns += 4 * MS
         clocks.clock.take(other, clocks.steady_ns + EPOCH_NS + 5000 * MS, clocks.steady_ns)
     assert clocks.read() == pytest.approx(-0.3)
-    measured_ns = clocks.clock.measured_ns(clocks.steady_ns + EPOCH_NS + 5000 * MS)
+    measured_ns = clocks.clock.to_robot(clocks.clock.of_states(clocks.steady_ns + EPOCH_NS + 5000 * MS))
     assert abs(measured_ns - clocks.steady_ns - clocks.robot_ns) <= MS, "just now, by the robot's clock"
 
 
@@ -108,6 +111,7 @@ def test_reports_go_before_joint_states_of_another_clock() -> None:
 def test_a_clock_that_is_set_is_noticed_and_read_again_after_two_stamps(whose: str, by: float, every: float) -> None:
     clocks = Clocks(300.0, every=every)
     clocks.go()
+    time_ns = clocks.clock.at(0)
     clocks.set_clock(by * (whose != "robot"), by * (whose != "node"))
     before = clocks.read()
     assert clocks.clock.is_unsure == (whose != "robot")
@@ -116,6 +120,7 @@ def test_a_clock_that_is_set_is_noticed_and_read_again_after_two_stamps(whose: s
     assert clocks.read() == pytest.approx(-0.3, abs=1e-3) and not clocks.clock.is_doubted
     assert clocks.clock.steps == 1
     assert found == ([] if whose == "node" else [pytest.approx(by * MS, abs=MS)])
+    assert clocks.clock.at(0) == pytest.approx(time_ns, abs=MS // 100), "the time of motions goes on"
 
 
 def test_a_clock_set_back_in_silence_is_noticed_after_some_stamps() -> None:
@@ -137,7 +142,8 @@ def test_stamps_that_were_held_up_and_arrive_at_once_are_no_step(every: float, r
         for index, stamp_ns in enumerate(made_ns):
             clocks.read()
             arrived_ns = clocks.steady_ns + 20_000 * index
-            assert clocks.clock.take(clocks.stamps, stamp_ns + clocks.robot_ns, arrived_ns) is None
+            clocks.clock.take(clocks.stamps, stamp_ns + clocks.robot_ns, arrived_ns)
+            assert clocks.clock.set_ns == 0
         assert clocks.go(20) == []
     assert not clocks.clock.steps and not clocks.clock.is_doubted
 
@@ -209,7 +215,7 @@ class Machine(Clocks):
         ahead = 0.5 * (self.steady_ns - BEGIN_NS) * 1e-9 + 0.025 * np.arange(1, 21)
         rows, now, stamp = ahead[:, None] * np.ones(2), self.now_ns() * 1e-9, (self.steady_ns + self.node_ns) * 1e-9
         if (made := self.node.send(rows, dt=0.05, now=now, stamp=stamp)) is not None:
-            self.executed, self.base_ns = PlannedMotion(made.start_ns, made.motion), 0
+            self.executed, self.base_ns = PlannedMotion(self.clock.to_robot(made.start_ns), made.motion), 0
 
     def go(self, count: int = 5, jitter: float = 0.0) -> list[int]:
         """Let reports and joint states arrive."""
@@ -218,9 +224,9 @@ class Machine(Clocks):
             self.steady_ns += period_ns - (self.steady_ns - BEGIN_NS) % period_ns
             self.now_ns()
             stamp_ns, state = self.robot_time_ns, self.commanded()
-            self.node.pipeline.take_stamp(self.clock.states, stamp_ns, self.steady_ns)
+            self.clock.take(self.clock.states, stamp_ns, self.steady_ns)
             if self.reports:
-                self.node.pipeline.take_stamp(self.clock.reports, stamp_ns, self.steady_ns)
+                self.clock.take(self.clock.reports, stamp_ns, self.steady_ns)
             names = self.node.parameters.joint_names
             with suppress(Rejected):
                 self.node.pipeline.joint_state(state.position, state.velocity, self.now_ns(), stamp_ns, names)
@@ -229,7 +235,7 @@ class Machine(Clocks):
                 self.node.pipeline.report(ControllerReport(stamp_ns, reference), self.now_ns())
             if (made := self.node.tick(self.now_ns() * 1e-9)) is not None:
                 self.made.append(made)
-                self.executed, self.base_ns = PlannedMotion(made.start_ns, made.motion), 0
+                self.executed, self.base_ns = PlannedMotion(self.clock.to_robot(made.start_ns), made.motion), 0
         return []
 
     def set_clock(self, node: float = 0.0, robot: float = 0.0) -> None:
@@ -340,7 +346,7 @@ def test_a_goal_ends_with_its_motion_though_a_clock_is_set_on_the_way(by: float)
     made = goals.begin("goal", GoalFields([], [], 0.05, False), planned, machine.now_ns)
     machine.node.published.record(made, machine.now_ns())
     goals.published(made)
-    machine.executed = PlannedMotion(made.start_ns, made.motion)
+    machine.executed = PlannedMotion(machine.clock.to_robot(made.start_ns), made.motion)
     for tick in range(100):
         if tick == 10:
             machine.set_clock(by, by)
@@ -360,7 +366,7 @@ def test_what_waits_for_a_disbelieved_controller_is_refused_in_the_end(
     machine.reports = False
     machine.steady_ns += 20 * MS
     stamp_ns, now_ns = machine.robot_time_ns + 200 * MS, machine.now_ns()
-    machine.node.pipeline.take_stamp(machine.clock.reports, stamp_ns, machine.steady_ns)
+    machine.clock.take(machine.clock.reports, stamp_ns, machine.steady_ns)
     machine.node.pipeline.report(ControllerReport(stamp_ns, State(*np.zeros((3, 2)))), now_ns)
     machine.send()
     machine.go(23)

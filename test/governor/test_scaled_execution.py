@@ -197,8 +197,6 @@ def test_between_two_reports_the_clock_is_where_the_motion_was_found() -> None:
     assert not clock.follow(140 * ms, 0.5, lambda *_: 122 * ms) and not clock.is_settled(140 * ms)
     assert clock.follow(160 * ms, 0.5, lambda *_: 130 * ms) and clock.at(170 * ms) == 135 * ms
     assert clock.lasts_s(0.2) == pytest.approx(0.4)
-    clock.set_clock(1000 * ms)
-    assert clock.at(1170 * ms) == 1135 * ms
 
 
 def test_the_time_in_which_a_controller_begins_a_motion_is_learned_from_its_reports() -> None:

@@ -173,8 +173,7 @@ class Commands:
             self._joint_states.believed.require_agreement(now_ns)
         except Rejected as contradictory:
             return Finding(contradictory.message, contradictory.reason)
-        unsure, timeout = self._published.clock.is_unsure, self._parameters.state_timeout
-        age = self._joint_states.age_s(now_ns, arrived=unsure)
+        timeout, age = self._parameters.state_timeout, self._joint_states.age_s(now_ns)
         if moving and timeout > 0 and age is not None and age > timeout:
             message = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
             return Finding(message, RejectionReason.STATE_TOO_OLD)

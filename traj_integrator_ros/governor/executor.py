@@ -33,7 +33,6 @@ from .observation import observed
 from .planner import Planner, Refuse, Sought
 from .published import PublishedMotion
 from .reference import PlannedMotion
-from .robot_clock import Stamps
 from .sampled import SampledCommand
 from .trajectories import TrajectoryMaker
 
@@ -114,7 +113,7 @@ class Executor:
 
         """
         self._follow_samples(now_ns)
-        stamp_ns = self.published.clock.measured_ns(stamp_ns)
+        stamp_ns = self.published.clock.of_states(stamp_ns)
         names = self.parameters.joint_names if names is None else names
         taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
         if taken and self.joint_states.known(now_ns, 0.0) is not None:
@@ -126,8 +125,9 @@ class Executor:
 
     def report(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
         """Take a controller's report of its command: the newest of `count` reports. Samples need none."""
-        present = self.published.present
+        present, stamp_ns = self.published.present, self.published.clock.of_robot(report.stamp_ns)
         before = present.status(now_ns)
+        report = replace(report, stamp_ns=stamp_ns or now_ns)
         if len(switched := self.parameters.switched):  # The rates of a step say nothing.
             held = report.reference.position[switched]
             report = replace(report, reference=report.reference.held(switched, held))
@@ -233,13 +233,6 @@ class Executor:
         if self.published.present.report is None:
             self.published.present.follow_scaling(scaling, now_ns)
 
-    def take_stamp(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
-        """Take the stamp of a joint state or report, and its arrival, ns; see `RobotClock`."""
-        if (step := self.published.clock.take(stamps, stamp_ns, arrived_ns)) is not None:
-            self.joint_states.set_clock(step.read_ns)
-            self.published.set_clock(step, self.published.clock.at(arrived_ns))
-            self.planner.set_clock(step.read_ns)
-
     def checked(self, fields: SequenceFields, stamp_ns: int, now_ns: int) -> ActionRequest:
         """Check a sequence, and make its relative actions absolute, from the observation at its stamp.
 
@@ -247,7 +240,7 @@ class Executor:
             Rejected: as `check_sequence` and `observed` do.
 
         """
-        observation_ns = self._by_robot(stamp_ns)
+        observation_ns = self.published.clock.of_node(stamp_ns)
         return absolute(
             self.batches.checked(fields),
             self.parameters.relative,
@@ -290,12 +283,8 @@ class Executor:
 
     def _plan_of(self, request: ActionRequest, stamp_ns: int, now_ns: int = 0) -> Plan:
         """Return the plan of the first trajectory of a batch, which is the one that is published."""
-        origin_ns = self._by_robot(stamp_ns) if self.parameters.start_from == START_FROM_PREVIOUS else 0
+        origin_ns = self.published.clock.of_node(stamp_ns) if self.parameters.start_from == START_FROM_PREVIOUS else 0
         return plan_of_sequence(request, 0, self.parameters.dt, origin_ns, stamp_ns, now_ns)
-
-    def _by_robot(self, stamp_ns: int) -> int:
-        """Convert a time of the node's clock to the robot's; 0, which means now, stays."""
-        return stamp_ns and stamp_ns + self.published.clock.applied_ns
 
     def publishable(self, request: ActionRequest, stamp_ns: int) -> Callable[[int], bool]:
         """Find out whether a trajectory could be published from a checked sequence, without changing anything.
@@ -316,9 +305,9 @@ class Executor:
     def committed(self, fields: CommittedFields, now_ns: int) -> Committed:
         """Return the motion in execution at the times of a chunk that is being planned. Raises Rejected."""
         self.commands.check_clock(now_ns)
-        fields = fields._replace(stamp_ns=self._by_robot(fields.stamp_ns))
+        fields = fields._replace(stamp_ns=self.published.clock.of_node(fields.stamp_ns))
         found = committed_rows(fields, self.parameters, self.published.present, self.joint_states, now_ns)
-        return found._replace(now_ns=now_ns - self.published.clock.applied_ns)
+        return found._replace(now_ns=self.published.clock.to_node(now_ns))
 
     def retiming(self, fields: RetimeFields) -> RetimeRequest:
         """Check a request to retime paths or plans; its `answer` may take long. Raises Rejected."""
@@ -338,8 +327,8 @@ class Executor:
 
         `end` has the meaning that it has in `plan_of_positions`.
         """
-        by_robot = fields._replace(stamp_ns=self._by_robot(fields.stamp_ns))
-        plan = plan_of_positions(by_robot, self.parameters, now_ns, end)
+        timed = fields._replace(stamp_ns=self.published.clock.of_node(fields.stamp_ns))
+        plan = plan_of_positions(timed, self.parameters, now_ns, end)
         return replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
 
     def follow(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:

@@ -159,8 +159,6 @@ class Goals:
             else:
                 self._feed_back(goal, now_ns)
             return None
-        if self._published.present.is_unsure and not guard.reason:  # The clock was set: stamps say nothing yet.
-            return None
         try:
             self._require_executed(goal, now_ns)
         except Rejected as rejected:
@@ -244,7 +242,8 @@ class Goals:
         clock, trajectory = self._published.motion_clock, goal.trajectory
         into_s = max((clock.at(newest_ns) - trajectory.start_ns) * NANOSECOND_S, 0.0)
         left_s = clock.lasts_s(max(trajectory.motion.duration - into_s, 0.0))
-        self._tell(goal.handle, Feedback(newest_ns, into_s, left_s, desired, actual, error))
+        stamp_ns = self._published.clock.to_robot(newest_ns)
+        self._tell(goal.handle, Feedback(stamp_ns, into_s, left_s, desired, actual, error))
 
     # Checks that it is still executed
 

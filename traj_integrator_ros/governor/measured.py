@@ -200,15 +200,12 @@ class JointStates:
         moved, lasted = np.abs(after - before)
         return np.where(lasted > 0, moved / np.where(lasted > 0, lasted, 1.0), np.abs(lately[-1].velocity))
 
-    def age_s(self, now_ns: int, *, arrived: bool = False) -> float | None:
+    def age_s(self, now_ns: int) -> float | None:
         """Return the age of the oldest joint, s, by its stamp or its arrival (the earlier one); None without a state.
 
-        The arrival counts because stamps that run ahead of this clock would never age; with `arrived`, it alone does.
+        The arrival counts because stamps that run ahead of this clock would never age.
         """
-        if self._state is None:
-            return None
-        ages_s = (now_ns - self._received_ns) * NANOSECOND_S if arrived else self._ages_s(now_ns)
-        return float(ages_s.max())
+        return None if self._state is None else float(self._ages_s(now_ns).max())
 
     def overdue_s(self, now_ns: int) -> float:
         """Return the time since the last joint state, s, if that is longer than a few usual periods; 0: it is not."""
@@ -228,18 +225,6 @@ class JointStates:
         """Drop the state if the clock is earlier now than when the state arrived."""
         if now_ns + STEP_NS < self._arrived_ns:
             self.drop_for_jump()
-
-    def set_clock(self, by_ns: int) -> None:
-        """Move the times of measurements, because the clock was set, except those whose stamps came from this clock."""
-        if not self._known.any():
-            return
-        self._received_ns = self._received_ns + by_ns
-        self._stamps_ns = np.minimum(self._stamps_ns + by_ns, self._received_ns)
-        self._arrived_ns += by_ns
-        self.recent.clear()
-        self.believed.forget()
-        if self._state is not None:
-            self._state = self._merged()
 
     def drop_for_jump(self) -> None:
         """Forget the states because a clock has jumped back."""

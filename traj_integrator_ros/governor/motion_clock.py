@@ -138,8 +138,3 @@ class MotionClock:
         if not self._known or one.robot_ns > self._known[-1].robot_ns:
             self._known.append(one)
             del self._known[:-MOST_KEPT]
-
-    def set_clock(self, by_ns: int) -> None:
-        """The robot's clock was set."""
-        self._known = [_Known(*(time_ns + by_ns for time_ns in one)) for one in self._known]
-        self._reported_ns = self._reported_ns and self._reported_ns + by_ns

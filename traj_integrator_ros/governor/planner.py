@@ -156,13 +156,6 @@ class Planner:
             self._first.drop()
         self._first, self._next = self._next, None
 
-    def set_clock(self, by_ns: int) -> None:
-        """Shift waiting plans, because the clock was set, and search for their motions again."""
-        for sought in filter(None, (self._first, self._next)):
-            sought.drop()
-            plan, origin_ns = sought.plan, sought.plan.origin_ns
-            sought.plan = replace(plan, origin_ns=origin_ns and origin_ns + by_ns, received_ns=plan.received_ns + by_ns)
-
     def require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
         """Refuse a sequence that is older than the plan in execution. Raises Rejected: stale_sequence."""
         if plan.origin_ns and plan.origin_ns < self._published.newest_origin_ns:

@@ -18,7 +18,7 @@ from ..requests.rejection import Rejected, RejectionReason
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
 from .motion_clock import SAME_RATE, MotionClock
 from .reference import PlannedMotion
-from .robot_clock import RobotClock, Step
+from .robot_clock import RobotClock
 from .sent import NotYet, Present, SentMotion
 
 _ARRIVES_S = 0.5
@@ -43,7 +43,7 @@ _MOST_IN_USE = 64
 class PresentCommand:
     """The motions that were published (in the last 30 s at most), and what the controller reports.
 
-    All times are ns of the robot's clock; those of motions are ns of `motion_clock`.
+    All times are those of `clock`, ns; those of motions are of `motion_clock`.
     """
 
     sent: deque[SentMotion] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
@@ -62,10 +62,8 @@ class PresentCommand:
     """End of the last motion that was dropped, rad, `[dof]`: the controller may still hold it."""
     clock: RobotClock = field(default_factory=RobotClock)
     motion_clock: MotionClock = field(default_factory=MotionClock)
-    is_doubtful: bool = False
-    """True, until the robot rests, if a clock was set during a motion and no report shows the controller's reaction."""
-    _set_by_ns: int = 0
-    """Time by which the robot's clock was set, ns; 0 once a report has come."""
+    _known_set_ns: int = 0
+    """`RobotClock.set_ns` when it was known last where the controller is in its motion."""
     revisions: int = 0
     """Number of times that reports have shown the motion elsewhere than expected."""
     transport: deque[float] = field(default_factory=lambda: deque(maxlen=256))
@@ -90,6 +88,8 @@ class PresentCommand:
         continues: bool = True,
     ) -> None:
         """Record a motion that was published; see `SentMotion`."""
+        if not self._in_use and self.report is None:
+            self._known_set_ns = self.clock.set_ns
         self.sent.append(SentMotion(now_ns, planned, known_from_ns, plan, continues))
         self._in_use = min(self._in_use + 1, _MOST_IN_USE)
         while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * NANOSECOND_S > _ARRIVES_S:
@@ -107,8 +107,8 @@ class PresentCommand:
         if self.clock.is_doubted:  # The stamp may come from another clock than the motions.
             self._received_ns = now_ns
             return
-        if self._set_by_ns:
-            self._shift(report)
+        if last is not None and self._set_by_ns:
+            self._find_again(report, last)
             last = None
         elif last is not None and report.stamp_ns <= last.stamp_ns:
             if (last.stamp_ns - report.stamp_ns) * NANOSECOND_S < 1.0:
@@ -117,7 +117,7 @@ class PresentCommand:
         if last is not None:
             gap = (report.stamp_ns - last.stamp_ns) * NANOSECOND_S / count
             self.period_s = gap if not self.period_s else 0.9 * self.period_s + 0.1 * min(gap, 2 * self.period_s)
-        self.report, self._received_ns = report, now_ns
+        self.report, self._received_ns, self._known_set_ns = report, now_ns, self.clock.set_ns
         self.transport.append(max((now_ns - report.stamp_ns) * NANOSECOND_S, 0.0))
         self.follow_scaling(report.speed_scaling, report.stamp_ns, report)
         self._compare(replace(report, stamp_ns=self.motion_clock.at(report.stamp_ns)), report.stamp_ns)
@@ -196,14 +196,6 @@ class PresentCommand:
         before = (planned for planned in others if planned.start_ns <= motion.planned.start_ns)
         return any(matches(report, planned) is not None for planned in before)
 
-    def set_clock(self, step: Step) -> None:
-        """Shift the times of sending, because the robot's clock was set, by which the controller executes motions."""
-        self.sent = deque((one._replace(sent_ns=one.sent_ns + step.read_ns) for one in self.sent), maxlen=MOST_KEPT)
-        self._received_ns = self._received_ns and self._received_ns + step.read_ns
-        self.motion_clock.set_clock(step.read_ns)
-        self._set_by_ns = step.stamps_ns if self.report else 0
-        self.is_doubtful = self.report is None and self._in_use > 0
-
     def wait(self, by_ns: int) -> None:
         """Shift the motions in execution, which waited for some time and go on from where they were."""
         for index in range(len(self.sent) - self._in_use, len(self.sent)):
@@ -211,36 +203,37 @@ class PresentCommand:
             self._taken = self.sent[index] if taken else self._taken
         self.revisions += 1
 
-    def _shift(self, report: ControllerReport) -> None:
-        """Shift the motions in execution to where a report shows them after a clock was set.
+    def _find_again(self, report: ControllerReport, last: ControllerReport) -> None:
+        """Shift the motions in execution to where a report shows them, the first one after a clock was set.
 
         Some controllers count cycles and go on; others read the clock and jump. The last report before that may have
         been ahead of its stamp, which may be the stamp of another cycle: this counts, too.
         """
-        by_ns, self._set_by_ns, was = self._set_by_ns, 0, self.report
-        report, was = (replace(one, stamp_ns=self.motion_clock.at(one.stamp_ns)) for one in (report, was))
-        for number, one in enumerate(self._own()):
-            if matches(report, one.planned):
-                return
-            by_report = found_in(one.planned, report, report.stamp_ns - by_ns)
-            if by_report is None:
-                continue
-            shift_ns = report.stamp_ns - by_report + self._report_ahead_ns(was)
-            kept = len(self.sent) - self._in_use
-            for index in range(kept, len(self.sent) - number):
-                self.sent[index] = self.sent[index].shifted(shift_ns)
-            return
+        now, was = (replace(one, stamp_ns=self.motion_clock.at(one.stamp_ns)) for one in (report, last))
+        jumped = replace(now, stamp_ns=now.stamp_ns + self._set_by_ns)
+        begun = (one.planned for one in self._own() if one.planned.start_ns <= was.stamp_ns)
+        found = (found_in(planned, was, was.stamp_ns) for planned in begun)
+        ahead_ns = (time_ns - was.stamp_ns for time_ns in found if time_ns is not None)
+        for one in self._own():
+            if matches(jumped, one.planned):
+                return self.wait(-self._set_by_ns)
+            if (found_ns := found_in(one.planned, now, now.stamp_ns)) is not None:
+                return self.wait(now.stamp_ns - found_ns + next(ahead_ns, 0))
 
-    def _report_ahead_ns(self, report: ControllerReport) -> int:
-        """Return by how much a report of the motion in execution is ahead of its stamp, ns; 0 at rest."""
-        begun = (one.planned for one in self._own() if one.planned.start_ns <= report.stamp_ns)
-        times = (found_in(planned, report, report.stamp_ns) for planned in begun)
-        return next((time_ns - report.stamp_ns for time_ns in times if time_ns is not None), 0)
+    @property
+    def _set_by_ns(self) -> int:
+        """Time by which the robot's clock was set, ns, and no report has shown since where the controller is."""
+        return self.clock.set_ns - self._known_set_ns
 
     @property
     def is_unsure(self) -> bool:
         """Return whether a clock was, or may have been, set, and no report has shown the controller's reaction yet."""
-        return self.clock.is_doubted or self._set_by_ns != 0
+        return self.clock.is_doubted or (self.report is not None and self._set_by_ns != 0)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """True, until the robot rests, if a clock was set during a motion and nobody reports what became of it."""
+        return self.report is None and self._in_use > 0 and self._set_by_ns != 0
 
     @property
     def is_unclear(self) -> bool:
@@ -356,7 +349,7 @@ class PresentCommand:
 
     def drop(self) -> None:
         """Forget the motion in execution, because it is unknown when, or whether, the controller executes it."""
-        self.is_doubtful = False
+        self._known_set_ns = self.clock.set_ns
         if newest := self._newest:
             self.left_at = newest.planned.motion.end.position
         if self.sent:

@@ -10,7 +10,7 @@ from .executed import Executed, ExecutionReport
 from .motion_clock import MotionClock
 from .present import PresentCommand
 from .reference import PlannedMotion
-from .robot_clock import STEP_NS, Step
+from .robot_clock import STEP_NS
 from .supervision import Guard
 
 _AT_ONCE_NS = 1_000_000
@@ -25,7 +25,7 @@ class PublishedMotion:
     def __init__(self) -> None:
         self.present = PresentCommand()
         self.clock = self.present.clock
-        """The robot's clock, to which all times refer."""
+        """The clocks of robot and node, and the time of motions, to which everything but stamps refers."""
         self.guard = Guard()
         self.executed = Executed()
         self.last: ExecutableTrajectory | None = None
@@ -79,13 +79,6 @@ class PublishedMotion:
             return False
         self.clear()
         return True
-
-    def set_clock(self, step: Step, now_ns: int) -> None:
-        """Shift all times, because the robot's clock was set; it shows `now_ns` now."""
-        self.present.set_clock(step)
-        self.guard.set_clock(now_ns)
-        if self.newest_origin_ns:
-            self.newest_origin_ns += step.read_ns
 
     @property
     def is_delayed(self) -> bool:

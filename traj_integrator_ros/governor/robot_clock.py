@@ -27,15 +27,6 @@ class Slack(NamedTuple):
     early: float = 0.0
 
 
-class Step(NamedTuple):
-    """How far the robot's clock was set, ns."""
-
-    read_ns: int
-    """Change of the estimated time: smaller than that of the stamps if a part of it may be transport."""
-    stamps_ns: int
-    """Change of the stamps."""
-
-
 class Stamps:
     """Estimates by how much a sender's clock is ahead of the steady one, from the stamp that came soonest.
 
@@ -49,6 +40,8 @@ class Stamps:
         """Arrivals of stamps, and how far each is ahead, ns: the furthest ahead, then the furthest after it, ..."""
         self._gaps: deque[int] = deque(maxlen=_IN_A_ROW)
         self._stamp_ns = self._late = 0
+        self.known_ns: int | None = None
+        """Last known value of `ahead_ns`, also after `forget`."""
         self._alone: tuple[int, int] | None = None
         """The last stamp, in the form of `_soonest`, if it contradicts those before it; otherwise None."""
 
@@ -106,16 +99,19 @@ def _are_apart(one: tuple[int, int], later: tuple[int, int]) -> bool:
 
 
 class RobotClock:
-    """Estimates the robot's clock: the node's clock and the offset between the two, as far as that is certain.
+    """Converts times of the node's clock and of the robot's to the time of motions, which no clock that is set changes.
+
+    That time is the robot's, as if its clock had never been set: it goes on with the steady clock, and follows the
+    drift of the robot's. Everything but stamps is in it.
 
     No stamp arrives before it was made. So if stamps are ahead of the node's clock, the robot's clock is ahead at least
     by that. If all stamps are late, the cause may be transport or a clock that is behind. Lateness up to the lead time
     of messages counts as transport, and only the rest as an offset; the clock may be behind by `unsure_ns` more.
 
     Reports of the controller go before joint states. Joint states alone never show that a clock is behind, since
-    drivers may be slow. When a clock is set, nothing changes until later stamps show which clock it was.
+    drivers may be slow. When a clock is set, stamps are not converted until later ones show which clock it was.
 
-    Until `read` is called, robot and node have the same clock.
+    Until `read` is called, all clocks are the same.
     """
 
     def __init__(self) -> None:
@@ -130,8 +126,10 @@ class RobotClock:
         """True after the node's clock was set, until it is known whether the robot's was."""
         self._node_ns = self._robot_ns = 0
         """Times by which the node's and the robot's clock are ahead of the steady clock, ns; 0 if unknown."""
-        self._since_ns = 0
-        """When `is_unsure` became true, ns, by the steady clock."""
+        self.set_ns = 0
+        """Time by which the robot's clock was set, ns: by so much it is ahead of the time of motions."""
+        self._latest_ns = self._since_ns = 0
+        """The latest time that was read, ns, and when `is_unsure` became true, ns, by the steady clock."""
 
     @property
     def offset_ns(self) -> int | None:
@@ -140,14 +138,10 @@ class RobotClock:
         return None if ahead is None or not self._node_ns else ahead - self._node_ns
 
     @property
-    def applied_ns(self) -> int:
-        """The certain part of the offset, ns: the estimated time less the node's."""
-        return self._robot_ns - self._node_ns
-
-    @property
     def unsure_ns(self) -> int:
         """Largest time, ns, by which the robot's clock may be behind its estimate."""
-        return 0 if (offset := self.offset_ns) is None else min(max(self.applied_ns - offset, 0), self.lead_ns)
+        offset = self.offset_ns
+        return 0 if offset is None else min(max(self._robot_ns - self._node_ns - offset, 0), self.lead_ns)
 
     @property
     def is_doubted(self) -> bool:
@@ -159,49 +153,63 @@ class RobotClock:
         return self.reports if self.has_reports else self.states
 
     def read(self, node_ns: int, steady_ns: int) -> int:
-        """Return the robot's time, ns, given the node's clock and the steady one."""
-        ahead = node_ns - steady_ns
-        if self._node_ns and abs(ahead - self._node_ns) > STEP_NS:
+        """Return the time of motions, ns, given the node's clock and the steady one; it never goes back."""
+        ahead_ns = node_ns - steady_ns
+        if self._node_ns and abs(ahead_ns - self._node_ns) > STEP_NS:
+            self.is_unsure, self._since_ns = self._source.known_ns is not None, steady_ns
             self.reports.forget()
             self.states.forget()
-            self.is_unsure, self._since_ns = True, steady_ns
             self.steps += 1
-        self._node_ns = ahead
+            if not self.is_unsure:  # Nobody says that the robot has another clock than the node.
+                self.set_ns += ahead_ns - self._node_ns
+        self._node_ns = ahead_ns
         if not self.is_unsure:
             self._robot_ns = self._estimated()
-        return self.at(steady_ns)
+        self._latest_ns = max(self._latest_ns, self.at(steady_ns))
+        return self._latest_ns
 
     def at(self, steady_ns: int) -> int:
-        """Return the robot's time, ns, at a time of the steady clock."""
-        return steady_ns + self._robot_ns
+        """Return the time of motions, ns, at a time of the steady clock."""
+        return steady_ns + self._robot_ns - self.set_ns
 
-    def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> Step | None:
-        """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock.
+    def of_node(self, stamp_ns: int) -> int:
+        """Convert a time of the node's clock, ns; 0, which means now, stays."""
+        return stamp_ns and stamp_ns + self.at(0) - self._node_ns
 
-        Returns:
-            How far the clock was set, if this stamp shows that; otherwise None.
+    def to_node(self, time_ns: int) -> int:
+        """Convert a time to the node's clock, ns."""
+        return time_ns + self._node_ns - self.at(0)
 
-        """
+    def of_robot(self, stamp_ns: int) -> int:
+        """Convert a stamp of the robot's clock, ns; 0, which means now, stays."""
+        return stamp_ns and stamp_ns - self.set_ns
+
+    def to_robot(self, time_ns: int) -> int:
+        """Convert a time to the robot's clock, ns."""
+        return time_ns + self.set_ns
+
+    def of_states(self, stamp_ns: int) -> int:
+        """Convert the stamp of a joint state, ns: drivers may have a clock of their own. 0: now, or not known."""
+        known = stamp_ns and not self.states.is_alone and not self.is_unsure
+        return self.of_robot(stamp_ns + self._behind_ns()[0]) if known else 0
+
+    def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
+        """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock."""
         if not self._node_ns or (self.is_unsure and arrived_ns <= self._since_ns):
-            return None
-        source, before_ns, was_ns = self._source, self._source.ahead_ns, self._robot_ns
+            return
+        was_ns, had_reports, is_counted = self._robot_ns, self.has_reports, self.is_unsure
         self.has_reports |= stamps is self.reports
         stamps.take(stamp_ns, arrived_ns)
-        if (ahead_ns := self._source.ahead_ns) is None:
-            return None
-        self.is_unsure = False
+        source = self._source
+        if (ahead_ns := source.ahead_ns) is None:
+            return
+        known_ns, source.known_ns, self.is_unsure = source.known_ns, ahead_ns, False
         self._robot_ns = self._estimated()
-        read_ns = self._robot_ns - was_ns
-        is_same = self._source is source and before_ns is not None
-        step = Step(read_ns, ahead_ns - before_ns if is_same and self.has_reports else read_ns)
-        if max(map(abs, step)) <= STEP_NS:
-            return None
-        self.steps += before_ns is not None
-        return step
-
-    def measured_ns(self, stamp_ns: int) -> int:
-        """Convert the stamp of a joint state to this clock, ns: drivers may have a clock of their own."""
-        return stamp_ns + self._behind_ns()[0] if stamp_ns else 0
+        # Joint states may be late: only reports tell how far a clock was set that is behind the node's.
+        by_ns = ahead_ns - known_ns if had_reports and known_ns is not None else self._robot_ns - was_ns
+        if abs(by_ns) > STEP_NS:
+            self.set_ns += by_ns
+            self.steps += known_ns is not None and not is_counted
 
     def slack(self) -> Slack:
         """Return the uncertainty of joint states: they may be late by a slow driver, or early by an unknown offset."""

@@ -84,11 +84,6 @@ class Guard:
         """Tracking error of each joint at the last measured state, rad, `[dof]`."""
         return np.abs(self.monitor.error)
 
-    def set_clock(self, now_ns: int) -> None:
-        """Forget the comparison, because the clock was set."""
-        self.monitor.compare_anew()
-        self._resting_since_ns = now_ns
-
     def measured(self, position: np.ndarray, allowance: Allowance, stamp_ns: int) -> None:
         """Record from positions whether joints move: velocities of some drivers are noise, or missing."""
         if len(self._rested_at) != len(position):

@@ -376,7 +376,7 @@ class TrajectoryMaker:
             motion=motion,
             points=points,
             start_ns=start_ns,
-            stamp_ns=0 if clock.is_scaled else start_ns + clock.behind_ns(now_ns),
+            stamp_ns=0 if clock.is_scaled else self._published.clock.to_robot(start_ns + clock.behind_ns(now_ns)),
             made_ns=now_ns,
             due_ns=blend_ns,
             planned=candidate.planned,

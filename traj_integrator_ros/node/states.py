@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64
@@ -48,7 +47,7 @@ class States:
     def poll(self) -> None:
         """Read all joint states and reports of the controller that have arrived."""
         with self._accounts.guard("joint_states"):
-            stamps, clock, now_ns = self._clock.states, self._clock, self._now_ns()
+            now_ns = self._now_ns()
             # Until a simulation has told its time, messages wait: read now, they would seem as old as it is late.
             waiting = [*take_waiting(self._entities.joint_states, STATE_DEPTH if now_ns else 0)]
             # The observation of a policy may be any joint state.
@@ -58,9 +57,7 @@ class States:
                 with self._accounts.guard("joint_states"):
                     names, *state, stamp_ns = read_joint_state(message)
                     if self._first_joint in names:  # so the stamps are those of one publisher
-                        ahead_ns = clock.at(0)
-                        self._take_stamp(stamps, stamp_ns, info)
-                        now_ns += clock.at(0) - ahead_ns  # The stamp may have set the clock.
+                        self._take_stamp(self._clock.states, stamp_ns, info)
                     self._pipeline.joint_state(*state, now_ns, stamp_ns, names)
         if self._entities.speed_scaling is not None:
             with self._accounts.guard("speed_scaling"):
@@ -83,11 +80,10 @@ class States:
                 continue
             for each, its_info in waiting:
                 self._take_stamp(self._clock.reports, nanoseconds(stamp_of_message(each)), its_info)
-            arrived_ns = self._now_ns()  # Stamps may set the clock.
+            arrived_ns = self._now_ns()
             if not self._is_simulated():  # Simulated time may stand still.
                 arrived_ns -= age_ns(info)
-            stamped = report if report.stamp_ns else replace(report, stamp_ns=arrived_ns)
-            self._pipeline.report(stamped, arrived_ns, len(waiting))
+            self._pipeline.report(report, arrived_ns, len(waiting))
             return
 
     def _take_stamp(self, stamps: Stamps, stamp_ns: int, info: Mapping[str, object]) -> None:
@@ -97,7 +93,7 @@ class States:
             age_ns = time.time_ns() - received_ns
             arrived_ns = time.monotonic_ns() - age_ns
             if age_ns >= 0:  # otherwise the message came before this clock was set
-                self._pipeline.take_stamp(stamps, stamp_ns, arrived_ns)
+                self._clock.take(stamps, stamp_ns, arrived_ns)
 
 
 def _worth_reading(waiting: list[tuple[bytes, dict]]) -> list[tuple[bytes, dict]]:
