@@ -14,6 +14,7 @@ from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.srv import SetParameters
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -93,6 +94,8 @@ class Loop:
         self.warmed, self.judged_from = 0, None
         """Number of arrivals, and time, at the end of the warm-up."""
         self._held, self._given = [], 0
+        self._cut_until, self._kept = 0, []
+        """When the network goes on, ns, and what it has kept until then: publishers and messages."""
         self.stall = 0.0
         """Longest time that the robot stood still because this process was not scheduled, s."""
         self.step = 0
@@ -185,8 +188,19 @@ class Loop:
                 time.sleep(min(left / NS, 0.002))
         self._advance(min(self.now(), end))
 
+    def cut_off(self, seconds: float) -> None:
+        """Let the network between node and robot stand still in both directions: then it delivers all it has kept."""
+        self._cut_until = self.next + round(seconds * NS)
+
+    def _publish(self, publisher: Publisher, message: object) -> None:
+        self._kept.append((publisher, message))
+        if self.next >= self._cut_until:
+            for one, kept in self._kept:
+                one.publish(kept)
+            self._kept.clear()
+
     def _take(self) -> None:
-        while True:
+        while self.next >= self._cut_until:
             with self.trajectories.handle:
                 got = self.trajectories.handle.take_message(JointTrajectory, False)
             if got is None:
@@ -196,7 +210,8 @@ class Loop:
             now = self.now()
             if not now - 5 * NS < arrived <= now:
                 arrived = now
-            arrived = max(arrived, self.next - self.period + 1, self.arrivals[-1].at if self.arrivals else 0)
+            before = self.arrivals[-1].at if self.arrivals else 0
+            arrived = max(arrived, self._cut_until, self.next - self.period + 1, before)
             fields = fields_of(message)
             self.arrivals.append(Arrival(arrived, fields, (self.clock(arrived) - fields["stamp_ns"]) / NS))
 
@@ -228,7 +243,7 @@ class Loop:
         set_stamp(m, self.clock(at))
         changed = self.filter(m) if self.filter else m
         for one in changed if isinstance(changed, list) else [changed]:
-            self.states.publish(one)
+            self._publish(self.states, one)
 
     def _publish_report(self, at: int) -> None:
         (p, v, a), (fp, fv) = self.robot.controller_state()
@@ -236,7 +251,7 @@ class Loop:
         m.reference = JointTrajectoryPoint(positions=doubles(p), velocities=doubles(v), accelerations=doubles(a))
         m.feedback = JointTrajectoryPoint(positions=doubles(fp), velocities=doubles(fv))
         set_stamp(m, self.clock(at))
-        self.reporter.publish(m)
+        self._publish(self.reporter, m)
 
     def replayed(self) -> tuple[np.ndarray, np.ndarray]:
         """Replay what arrived at the judge's rate; return times of the rig, s, and positions `[N + 1, dof]`."""

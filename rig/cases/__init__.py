@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import clocks, limits, plans, restarts, scaled, states, stops, streams
+from . import clocks, faults, limits, plans, restarts, scaled, states, stops, streams
 from .table import CASES
 
-__all__ = ["CASES", "clocks", "limits", "plans", "restarts", "scaled", "states", "stops", "streams"]
+__all__ = ["CASES", "clocks", "faults", "limits", "plans", "restarts", "scaled", "states", "stops", "streams"]
