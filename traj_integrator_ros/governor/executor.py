@@ -113,7 +113,10 @@ class Executor:
 
         """
         self._follow_samples(now_ns)
-        stamp_ns = self.published.clock.of_states(stamp_ns)
+        clock = self.published.clock
+        if stamp_ns and not clock.knows_states():
+            return
+        stamp_ns = clock.of_states(stamp_ns)
         names = self.parameters.joint_names if names is None else names
         taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
         if taken and self.joint_states.known(now_ns, 0.0) is not None:

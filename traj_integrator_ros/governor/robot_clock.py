@@ -84,6 +84,7 @@ class Stamps:
         soonest.append(one)
         while one[0] - soonest[0][0] > _WINDOW_NS:
             soonest.popleft()
+        self.known_ns = self.ahead_ns
 
     def _is_whole(self, gap_ns: int) -> bool:
         """Return whether an interval between two stamps is a whole number of periods."""
@@ -189,9 +190,13 @@ class RobotClock:
         return time_ns + self.set_ns
 
     def of_states(self, stamp_ns: int) -> int:
-        """Convert the stamp of a joint state, ns: drivers may have a clock of their own. 0: now, or not known."""
-        known = stamp_ns and not self.states.is_alone and not self.is_unsure
-        return self.of_robot(stamp_ns + self._behind_ns()[0]) if known else 0
+        """Convert the stamp of a joint state, ns: drivers may have a clock of their own; 0, which means now, stays."""
+        return self.of_robot(stamp_ns and stamp_ns + self._behind_ns()[0])
+
+    def knows_states(self) -> bool:
+        """Return whether stamps of joint states can be converted: after a clock was set, the second one tells."""
+        is_lost = self.is_unsure and self.states.ahead_ns is None and self.states.known_ns is not None
+        return not is_lost and not self.states.is_alone
 
     def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
         """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock."""
@@ -199,11 +204,11 @@ class RobotClock:
             return
         was_ns, had_reports, is_counted = self._robot_ns, self.has_reports, self.is_unsure
         self.has_reports |= stamps is self.reports
+        known_ns = self._source.known_ns
         stamps.take(stamp_ns, arrived_ns)
-        source = self._source
-        if (ahead_ns := source.ahead_ns) is None:
+        if (ahead_ns := self._source.ahead_ns) is None:
             return
-        known_ns, source.known_ns, self.is_unsure = source.known_ns, ahead_ns, False
+        self.is_unsure = False
         self._robot_ns = self._estimated()
         # Joint states may be late: only reports tell how far a clock was set that is behind the node's.
         by_ns = ahead_ns - known_ns if had_reports and known_ns is not None else self._robot_ns - was_ns
