@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from execution_cases import bounds
 from pipelines import SimulatedNode, rejected
 from plans_within_limits import (
     FURTHEST,
@@ -26,6 +27,12 @@ from plans_within_limits import (
 from test_plans_that_pass import s_curves
 
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violations
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.stopping import fastest_stop
+from traj_integrator_ros.governor.complete_plan import motions_of
+from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.parameters.parameters import NodeParameters
+from traj_integrator_ros.requests.plan import Plan
 from traj_integrator_ros.requests.rejection import RejectionReason
 
 PARTS = ("positions", "velocities", "accelerations")
@@ -240,3 +247,33 @@ def test_a_turn_between_two_samples_is_as_smooth_as_planned(halfway: float) -> N
     within = motion.from_time(0.6).until(0.8)
     assert np.abs(extremes(within)[:, 3]).max() < 1.5 * 0.2 * rate**3
     assert extremes(motion)[1, 0, 0] <= 0.4 + PASSED_RAD
+
+
+@pytest.mark.parametrize("says_rest", [True, False])
+@pytest.mark.parametrize("lasts", [1.0, 2.0, 5.0])
+@pytest.mark.parametrize("goal", [-0.1, 0.0, 0.02, 0.05])
+def test_a_joint_that_cannot_stop_before_its_goal_goes_hardly_further(goal, lasts, says_rest):
+    given = {"limits__velocity": [2.0], "limits__acceleration": [10.0], "limits__jerk": [500.0]}
+    limits = NodeParameters.of(["j"], device="cpu", **given).joint_limits
+    assumed = bounds(1, velocity=2.0, acceleration=10.0, jerk=500.0)
+    before = State(np.zeros(1), np.full(1, 1.5), np.zeros(1))
+    rest = np.array([[np.nan], [0.0]]) if says_rest else None
+    plan = Plan(MAPS["clique"], np.full(1, lasts), np.full((1, 1), goal), None, 0, is_complete=True, velocities=rest)
+    motion, _ = next(motions_of(plan, before, limits, assumed, slows=False))
+    furthest = fastest_stop(before, assumed).end.position[0]
+    assert goal < furthest < extremes(motion)[1, 0, 0] <= 1.3 * furthest
+    assert motion.end.position[0] == pytest.approx(goal, abs=1e-9) and motion.duration == pytest.approx(lasts)
+    assert np.abs(extremes(motion)[:, 2]).max() <= 10.0 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("says_rest", [True, False])
+def test_a_joint_that_can_stop_before_its_goal_never_passes_it(says_rest):
+    given = {"limits__velocity": [2.0], "limits__acceleration": [10.0], "limits__jerk": [500.0]}
+    limits = NodeParameters.of(["j"], device="cpu", **given).joint_limits
+    rest = np.array([[np.nan], [0.0]]) if says_rest else None
+    for goal, lasts in ((0.15, 0.5), (0.2, 2.0), (0.5, 5.0)):
+        actions = np.full((1, 1), goal)
+        plan = Plan(MAPS["clique"], np.full(1, lasts), actions, None, 0, is_complete=True, velocities=rest)
+        before = State(np.zeros(1), np.full(1, 1.5), np.zeros(1))
+        motion, _ = next(motions_of(plan, before, limits, bounds(1), slows=False))
+        assert extremes(motion)[1, 0, 0] <= goal + 1e-9 and motion.end.position[0] == pytest.approx(goal)

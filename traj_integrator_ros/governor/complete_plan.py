@@ -34,6 +34,8 @@ _BESIDE_RAD = 0.02
 """Largest distance, rad or m, of a resting robot from the beginning of a dense plan; of recordings, it is some mrad."""
 _STOPS = 0.25, 0.5, 0.8, 1.0
 """Shares of the bounds that a stop before a goal uses; they are tried in this order, the gentlest first."""
+_TURNS = 0.8
+"""Share of the bounds that a stop beyond a goal uses: the rest is left for the way back."""
 _SWUNG = 2.0, 2.2
 """Largest ratio of the acceleration (and jerk) of the controller's polynomial to those of a motion whose acceleration
 (and jerk) jumps up to twice within a step.
@@ -118,25 +120,31 @@ def motions_of(
 
 
 def _not_beyond(motion: Motion, before: State, assumed: Bounds) -> Motion:
-    """Change the motion to a goal so that no moving joint that can stop before the goal passes it or goes back first.
+    """Change the motion to a goal so that no moving joint goes further beyond the goal than it has to.
 
-    The motion of such a joint becomes the sum of its gentlest stop before the goal and of a quintic over the rest of
-    the distance. Both only go forward, and so does their sum.
+    The motion of a joint that can stop before the goal becomes the sum of its gentlest stop there and of a quintic over
+    the rest of the distance. Both only go forward, and so does their sum. A joint that cannot, stops beyond the goal,
+    and the quintic leads back.
     """
     goal, begin = motion.end.position, before.position
     least, most = extremes(motion)[:, 0]
     inner, outer = np.minimum(begin, goal), np.maximum(begin, goal)
-    beyond = (np.maximum(inner - least, most - outer) > ROUNDING) & (before.velocity * (goal - begin) > 0)
+    beyond = (np.maximum(inner - least, most - outer) > ROUNDING) & (before.velocity != 0)
     tracks: dict[int, Motion] = {}
     for joint in np.flatnonzero(beyond).tolist() if len(motion.coefficients) else ():
-        one, state = assumed.of(joint), before.of(joint)
-        for share in _STOPS:
+        one, state, speed = assumed.of(joint), before.of(joint), before.velocity[joint]
+        for share in (*_STOPS, _TURNS):
             gentle = replace(one, acceleration=share * one.stopping, jerk=share * one.jerk, deceleration=None)
             stop = fastest_stop(state, gentle)
-            left = goal[joint] - stop.end.position[0]
-            if stop.duration <= motion.duration and left * before.velocity[joint] >= 0:
+            left, reach = goal[joint] - stop.end.position[0], (least if speed < 0 else most)[joint]
+            if stop.duration <= motion.duration and left * speed >= 0:
                 tracks[joint] = _with_way(stop, left, motion.duration)
                 break
+        else:
+            if stop.duration <= motion.duration and (reach - stop.end.position[0]) * np.sign(speed) > ROUNDING:
+                turned = _with_way(stop, left, motion.duration)
+                if (np.abs(extremes(turned)[:, 1:, 0]).max(axis=0) <= np.ravel(one.rates)).all():
+                    tracks[joint] = turned
     return united(tracks, motion)._replace(ends_at_rest=True) if tracks else motion
 
 
@@ -166,6 +174,9 @@ def _rates(plan: Plan, position: np.ndarray, before: State) -> tuple[np.ndarray,
     if np.isnan(velocity[-1]).all():
         velocity[-1] = 0.0
     given = ~np.isnan(velocity).any(axis=1)
+    # A goal that comes in motion: rest at its end is all that its velocities say, and a cubic would pass it.
+    if len(plan.steps) == 1 and plan.start is None and before.velocity.any() and not velocity[-1].any():
+        return None
     if not given.all():
         if not given[1:-1].any():
             return None
