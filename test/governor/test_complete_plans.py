@@ -259,7 +259,7 @@ def test_a_joint_that_cannot_stop_before_its_goal_goes_hardly_further(goal, last
     before = State(np.zeros(1), np.full(1, 1.5), np.zeros(1))
     rest = np.array([[np.nan], [0.0]]) if says_rest else None
     plan = Plan(MAPS["clique"], np.full(1, lasts), np.full((1, 1), goal), None, 0, is_complete=True, velocities=rest)
-    motion, _ = next(motions_of(plan, before, limits, assumed, slows=False))
+    motion, *_ = next(motions_of(plan, before, limits, assumed, slows=False))
     furthest = fastest_stop(before, assumed).end.position[0]
     assert goal < furthest < extremes(motion)[1, 0, 0] <= 1.3 * furthest
     assert motion.end.position[0] == pytest.approx(goal, abs=1e-9) and motion.duration == pytest.approx(lasts)
@@ -275,5 +275,5 @@ def test_a_joint_that_can_stop_before_its_goal_never_passes_it(says_rest):
         actions = np.full((1, 1), goal)
         plan = Plan(MAPS["clique"], np.full(1, lasts), actions, None, 0, is_complete=True, velocities=rest)
         before = State(np.zeros(1), np.full(1, 1.5), np.zeros(1))
-        motion, _ = next(motions_of(plan, before, limits, bounds(1), slows=False))
+        motion, *_ = next(motions_of(plan, before, limits, bounds(1), slows=False))
         assert extremes(motion)[1, 0, 0] <= goal + 1e-9 and motion.end.position[0] == pytest.approx(goal)
