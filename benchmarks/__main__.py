@@ -34,8 +34,6 @@ def main() -> int:
     arguments = _arguments()
     if arguments.show is not None:
         return show(arguments.show, arguments.suite or list(SUITES))
-    if arguments.threads is not None:
-        torch.set_num_threads(arguments.threads)
     failures, compared = [], 0
     for name in arguments.suite or SUITES:
         print(f"\n{name}" + (" (quick)" if arguments.quick else ""), flush=True)
@@ -142,7 +140,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the results in benchmarks/results")
     shown = "print the results kept of a kind of machine (default: this one) and measure nothing"
     parser.add_argument("--show", nargs="?", const=machine_name(), metavar="MACHINE", help=shown)
-    parser.add_argument("--threads", type=int, help="CPU threads of torch; default: torch's own")
     parser.add_argument("--out", type=Path, metavar="DIR", help="for the results (default: build/bench)")
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="only this one; may be repeated")
     return parser.parse_args()

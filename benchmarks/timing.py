@@ -26,7 +26,6 @@ class Timing(NamedTuple):
 def interleaved(samplers: Sequence[Sampler], rounds: int) -> list[Timing]:
     """Take a sample of each contender in every round."""
     samples: list[list[float]] = [[] for _ in samplers]
-    was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
@@ -35,8 +34,7 @@ def interleaved(samplers: Sequence[Sampler], rounds: int) -> list[Timing]:
                 i = (place + round_) % len(samplers)  # so that no contender always follows the same other one
                 samples[i].append(samplers[i]())
     finally:
-        if was_enabled:
-            gc.enable()
+        gc.enable()
     return [_summary(values) for values in samples]
 
 
