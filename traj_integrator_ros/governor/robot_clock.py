@@ -55,6 +55,11 @@ class Stamps:
         """Return whether the last stamp contradicts those before it."""
         return self._alone is not None
 
+    @property
+    def is_ahead(self) -> bool:
+        """Return whether the last stamp is further ahead than those before it, which no transport explains."""
+        return self._alone is not None and self.known_ns is not None and self._alone[1] > self.known_ns
+
     def forget(self) -> None:
         """Forget all stamps, because a clock was set."""
         self._soonest.clear()
@@ -196,7 +201,7 @@ class RobotClock:
     def knows_states(self) -> bool:
         """Return whether stamps of joint states can be converted: after a clock was set, the second one tells."""
         is_lost = self.is_unsure and self.states.ahead_ns is None and self.states.known_ns is not None
-        return not is_lost and not self.states.is_alone
+        return not is_lost and not self.states.is_ahead
 
     def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
         """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock."""
