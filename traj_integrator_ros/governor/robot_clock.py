@@ -195,13 +195,14 @@ class RobotClock:
         return time_ns + self.set_ns
 
     def of_states(self, stamp_ns: int) -> int:
-        """Convert the stamp of a joint state, ns: drivers may have a clock of their own; 0, which means now, stays."""
-        return self.of_robot(stamp_ns and stamp_ns + self._behind_ns()[0])
+        """Convert the stamp of a joint state, ns: drivers may have a clock of their own. 0: now, or it says nothing."""
+        known = stamp_ns and not self.has_lost_states and not self.states.is_ahead
+        return self.of_robot(stamp_ns + self._behind_ns()[0]) if known else 0
 
-    def knows_states(self) -> bool:
-        """Return whether stamps of joint states can be converted: after a clock was set, the second one tells."""
-        is_lost = self.is_unsure and self.states.ahead_ns is None and self.states.known_ns is not None
-        return not is_lost and not self.states.is_ahead
+    @property
+    def has_lost_states(self) -> bool:
+        """Return whether stamps of joint states say nothing: after a clock was set, the second one tells."""
+        return self.is_unsure and self.states.ahead_ns is None and self.states.known_ns is not None
 
     def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
         """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock."""

@@ -11,6 +11,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile, ReliabilityPolicy
@@ -118,7 +119,7 @@ class Entities:
             for name, kind in _INPUTS.items():
                 # Raw: messages that cannot be decoded would be discarded unnoticed, and decoding into objects is slow.
                 subscription = self._polled(kind, f"~/{name}", QoSProfile(depth=SEQUENCE_DEPTH))
-                self.intake.add_topic(name, subscription, partial(node.count_publishers, subscription.topic_name))
+                self.intake.add_topic(name, subscription, partial(_publishers, node, subscription.topic_name))
             if describe is not None:
                 # The QoS of robot_state_publisher: sent once, also to late subscribers.
                 latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -219,3 +220,13 @@ def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:
     overridable = QoSOverridingOptions(_OVERRIDABLE)
     depth = QoSProfile(depth=_OUTPUT_DEPTH)
     return node.create_publisher(DiagnosticArray, "/diagnostics", depth, qos_overriding_options=overridable)
+
+
+def _publishers(node: LifecycleNode, topic: str) -> int:
+    """Count the publishers of a topic; 0 once a signal has ended the context, with which nothing can be counted."""
+    try:
+        return node.count_publishers(topic)
+    except rclpy_implementation.RCLError:
+        if node.context.ok():
+            raise
+        return 0
