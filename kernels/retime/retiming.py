@@ -28,9 +28,7 @@ _MANY_INTERVALS = 1600
 slower.
 """
 _REST = 2e-5
-"""Largest speed, rad/s, that counts as rest: it comes from rounding. In mode "slow only", it is also a rate of the
-plan's time.
-"""
+"""Largest speed, rad/s (in mode "slow only", rate of the plan's time), that counts as rest: it comes from rounding."""
 
 
 def retime(
@@ -118,10 +116,6 @@ def retime(
         if value is not None and value.shape != waypoints.shape:
             raise ValueError(f"{name}: expected {list(waypoints.shape)}, got {list(value.shape)}")
         given.append(None if value is None else value.detach().to("cpu", torch.float64).contiguous())
-    if velocity is not None and batch:
-        given[1] = given[1].clone()
-        ends = given[1][:, [0, -1]]
-        given[1][:, [0, -1]] = ends.where(ends.abs().amax(dim=2, keepdim=True) > _REST, torch.zeros_like(ends))
     knots = _knots(dt, batch, rows) if slow else None
     if smooths := _tolerance(tolerance, batch, dof):
         if velocity is not None:

@@ -31,17 +31,6 @@ def test_a_rest_up_to_rounding_is_a_rest(speed: float, change: float, sign: int,
     assert torch.equal(retime(PATH, LIMITS, **{f"{end}_speed": -speed}).times, motion.times)
 
 
-@settings(max_examples=4, deadline=None)
-@given(st.floats(-9.0, -5.0).map(lambda exponent: 10.0**exponent), st.sampled_from([1, -1]))
-def test_a_plan_that_rests_up_to_rounding_is_slowed_as_one_at_rest(speed: float, sign: int) -> None:
-    rate = torch.zeros_like(PATH)
-    rate[:, 1:-1] = (PATH[:, 2:] - PATH[:, :-2]) / 0.4
-    nearly = rate.clone()
-    nearly[:, [0, -1]] = sign * speed
-    plan = {"order": 2, "mode": "slow only", "dt": 0.2}
-    assert_takes_as_long(*(retime(PATH, LIMITS, velocity=one, **plan) for one in (nearly, rate)))
-
-
 @ORDERS
 @settings(max_examples=6, deadline=None)
 @given(st.sampled_from(["float32", "noise"]), st.floats(-12.0, -8.0), st.floats(0.1, 10.0))
