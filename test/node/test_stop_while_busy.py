@@ -83,7 +83,8 @@ def test_the_brake_is_sent_at_once_whatever_the_node_is_slowing(serve: NodeServe
         took.append(brake_after_s(client))
         client.wait_for(lambda asked=(busy, long): all(one.done() for one in asked), "answers of the services")
         for answer in (busy.result(), long.result()):
-            assert answer.success or answer.message.startswith("busy: "), answer.message
+            # Where a plan beyond its limits is begun decides whether slowing mends it.
+            assert answer.success or answer.message.startswith(("busy: ", "limits_violated: ")), answer.message
     assert np.median(took) < MOST_S, took
     counts = client.counts()
     assert int(counts["slowed"]) and int(counts["rejected.superseded"]), "more came than could be slowed"
