@@ -44,7 +44,7 @@ gpu_workloads = -m benchmarks --out build/gpu --keep --suite cuda_workloads
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-arm bench rig soak test lerobot stranger coverage matrix gpu wheel arm64 offline release lint clean distclean
+.PHONY: help setup demo demo-arm bench rig soak test stranger coverage matrix gpu wheel arm64 offline release lint clean distclean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -70,11 +70,6 @@ soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS
 
 test: lint ## lint and all tests, on all cores (PYTEST_ARGS="--workers 1" uses one)
 	@$(in_environment) python -m pytest --workers $(workers) $(PYTEST_ARGS)
-
-lerobot: setup ## LeRobot in build/lerobot, for the tests of its command lines (8 GB, with the torch that it asks for)
-	@$(venv)/bin/python -m venv build/lerobot
-	@build/lerobot/bin/python -m pip install -q -r requirements/lerobot.txt
-	@ls -d $(CURDIR) $(CURDIR)/$(venv)/lib/python*/site-packages > $$(ls -d build/lerobot/lib/python*/site-packages)/ros.pth
 
 stranger: setup ## what depends on the torch, with PyPI's own CUDA build (3 GB) instead of local wheels, in a second checkout
 	@scripts/stranger.sh

@@ -1,8 +1,9 @@
 """Tests this commit on every combination of ROS 2, Python and torch that this machine can have: `make matrix`.
 
-The torches are the oldest that setup.py takes, the one pinned in requirements/ and the newest that pip finds. Each
-combination is set up in a clone in build/matrix/, tested with a part of the tests, and removed. Results go into
-docs/compatibility.json and .md; a combination that was tested at this commit is not repeated.
+The torches are the oldest that setup.py takes, the one pinned in requirements/ and the newest that pip finds; cells
+called lerobot have LeRobot, the torch that it wants, and the package of examples/lerobot. Each combination is set up
+in a clone in build/matrix/, tested with a part of the tests, and removed. Results go into docs/compatibility.json and
+.md; a combination that was tested at this commit is not repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ RESULTS, PAGE = ROOT / "docs" / "compatibility.json", ROOT / "docs" / "compatibi
 BEGIN, END = "<!-- matrix: written by make matrix -->\n", "<!-- end of matrix -->\n"
 PINS, CONSTRAINTS = Path("requirements/python.txt"), Path("requirements/transitive.txt")
 COMPILED = ("kernels/*/*.abi3.so", "traj_integrator_ros/execution/*.abi3.so", "build/native/built")
-TORCHES = ("pinned", "oldest", "newest")
+LEROBOT = "lerobot"
+LEROBOT_PINS, LEROBOT_PYTHONS = Path("requirements/lerobot.txt"), ("3.12", "3.13")
+TORCHES = ("pinned", "oldest", "newest", LEROBOT)
 """Torches in the order of their importance."""
 PYTHONS = ("3.12", "3.10", "3.11", "3.13", "3.14")
 TESTS = (
@@ -49,6 +52,8 @@ TESTS = (
 )
 """Tests that depend on release, Python or torch: operators, their gradients, tracing and export, C++ kernels,
 the wheel where there is no compiler, messages, a node's whole life."""
+LEROBOT_TESTS = ("test/examples",)
+"""Tests of a cell with LeRobot: its command lines on the arm of the rig, among others."""
 WITHIN_S, TEST_WITHIN_S = 7200, 900
 """Longest times, s, of a cell and of one test: generous, since other work may stop a run for minutes."""
 
@@ -121,15 +126,20 @@ def main() -> int:
 def all_cells() -> list[Cell]:
     """Every combination possible on this machine, the most important first."""
     pythons = dict(suitable_pythons())
-    pinned = re.search(r"^torch==(\S+)", (ROOT / PINS).read_text(encoding="utf-8"), re.MULTILINE)[1]
+    pinned, lerobots = (
+        re.search(r"^torch==(\S+)", (ROOT / pins).read_text(encoding="utf-8"), re.MULTILINE)[1]
+        for pins in (PINS, LEROBOT_PINS)
+    )
     oldest = re.search(r'"torch>=([\d.]+)"', (ROOT / "setup.py").read_text(encoding="utf-8"))[1]
     newest = {version: newest_torch(path) for version, path in pythons.items()}
-    versions = {"pinned": lambda _: pinned, "oldest": lambda _: f"{oldest}.0", "newest": newest.get}
+    versions = {
+        "pinned": lambda _: pinned, "oldest": lambda _: f"{oldest}.0", "newest": newest.get, LEROBOT: lambda _: lerobots
+    }  # fmt: skip
     return [
         Cell(distro, pythons[version], version, torch, versions[torch](version))
         for torch in TORCHES
         for version in PYTHONS
-        if version in pythons
+        if version in pythons and (torch != LEROBOT or version in LEROBOT_PYTHONS)
         for distro in reversed(set_up_machine.DISTROS)  # the default's own pins are tested in every run
     ]
 
@@ -163,17 +173,23 @@ def run_cell(cell: Cell) -> Result:
     # Without the C++ kernels half of the tests would be skipped, and the cell would pass.
     set_up = [cell.python, "scripts/set_up.py", "--wheels", cell.distro, "--python-is-given"]
     failed, result.told = run([*("env", "TRAJ_INTEGRATOR_NATIVE=1"), *set_up], cell)
-    result.outcome = "no set-up"
+    result.outcome, tests = "no set-up", TESTS
+    environment = cell.folder / Path(set_up_machine.environment_of(cell.distro)).name
+    python = str(environment / "bin" / "python")
+    if not failed and cell.torch == LEROBOT:
+        tests = LEROBOT_TESTS
+        install = [python, "-m", "pip", "install", "--quiet", "-r", str(LEROBOT_PINS), "./examples/lerobot[scripts]"]
+        failed, result.told = run(install, cell)
     if not failed:
-        environment = cell.folder / Path(set_up_machine.environment_of(cell.distro)).name
-        pytest = [str(environment / "bin" / "python"), "-m", "pytest", "-q", f"--timeout={TEST_WITHIN_S}"]
-        failed, result.told = run([*pytest, "--workers", "2", "--cache-clear", *TESTS], cell)
+        pytest = [python, "-m", "pytest", "-q", f"--timeout={TEST_WITHIN_S}"]
+        failed, result.told = run([*pytest, "--workers", "2", "--cache-clear", *tests], cell)
         if failed:
-            failed, result.told = run([*pytest, "--last-failed", *TESTS], cell)
+            failed, result.told = run([*pytest, "--last-failed", *tests], cell)
         result.outcome = "failed" if failed else "passed"
         metadata = environment.glob("lib/python*/site-packages/*.dist-info")
         known = dict(path.stem.split("-", 1) for path in metadata)
-        result.versions = {name: known[name] for name in ("torch", "triton", "numpy", "ros_rclpy") if name in known}
+        names = (LEROBOT, "torch", "triton", "numpy", "ros_rclpy")
+        result.versions = {name: known[name] for name in names if name in known}
     shutil.rmtree(cell.folder)
     return result
 
@@ -236,18 +252,19 @@ def record(new: Result) -> None:
 
 def table(results: dict[str, Result]) -> str:
     """The results as a table in Markdown: a row for each ROS 2 and Python, a column for each torch."""
-    lines = ["| ROS 2 | Python | torch oldest | torch pinned | torch newest |", "|---|---|---|---|---|"]
+    lines = ["| ROS 2 | Python | torch oldest | torch pinned | torch newest | LeRobot |", "|---|---|---|---|---|---|"]
     for distro in set_up_machine.DISTROS:
         for version in sorted(PYTHONS):
-            cells = [results.get(f"{distro}-{version}-{torch}") for torch in ("oldest", "pinned", "newest")]
+            cells = [results.get(f"{distro}-{version}-{torch}") for torch in ("oldest", "pinned", "newest", LEROBOT)]
             lines.append(f"| {distro.capitalize()} | {version} | {' | '.join(map(shown, cells))} |")
     return "\n".join(lines) + "\n"
 
 
 def shown(result: Result | None) -> str:
-    """A cell of the table: torch and day if all passed, else the result."""
-    passed = result is not None and result.outcome == "passed"
-    return f"{result.versions['torch']} ({result.date})" if passed else str(result or "untested")
+    """A cell of the table: LeRobot or torch, and day, if all passed, else the result."""
+    if result is None or result.outcome != "passed":
+        return str(result or "untested")
+    return f"{result.versions.get(LEROBOT) or result.versions['torch']} ({result.date})"
 
 
 if __name__ == "__main__":

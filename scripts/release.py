@@ -1,4 +1,4 @@
-"""`make release`: the source distribution and both wheels, checked as somebody would use them, and the tag.
+"""`make release`: the source distribution, both wheels and the package for LeRobot, checked in use, and the tag.
 
 Publishes nothing: the tag is local, and dist/ is for whoever uploads it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,9 +16,9 @@ import venv
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from build_wheel import MACHINES, ROOT, TOOLS, build_sdist, build_wheel, get_tools
+from build_wheel import MACHINES, ROOT, TOOLS, build, build_sdist, build_wheel, get_tools
 
-PACKAGE = "traj_integrator_ros"
+PACKAGE, FOR_LEROBOT = "traj_integrator_ros", "lerobot_robot_ros2_control"
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 """e_machine, at byte 18 of a shared object."""
 # Contents of a bare environment: kernels without the node, from the installation, compiled.
@@ -38,12 +39,15 @@ def main() -> None:
     require_clean_tree()
     commit = git("rev-parse", "HEAD")
     get_tools("release")
-    for old in (ROOT / "dist").glob(f"{PACKAGE}-*"):
+    for old in (path for name in (PACKAGE, FOR_LEROBOT) for path in (ROOT / "dist").glob(f"{name}-*")):
         old.unlink()
     sdist = build_sdist(ROOT / "dist")
     wheels = {machine: build_wheel(machine, sdist) for machine in MACHINES}
-    run(sys.executable, "-m", "twine", "check", "--strict", sdist, *wheels.values(), PYTHONPATH=str(TOOLS))
-    check_classifiers(sdist)
+    for_lerobot = build_for_lerobot()
+    archives = (sdist, *wheels.values(), *for_lerobot)
+    run(sys.executable, "-m", "twine", "check", "--strict", *archives, PYTHONPATH=str(TOOLS))
+    for one in (sdist, for_lerobot[0]):
+        check_classifiers(one)
     for machine, wheel in wheels.items():
         check_modules(machine, wheel)
     # The sources, too: this machine's compiler compiles them here.
@@ -52,7 +56,15 @@ def main() -> None:
     if git("rev-parse", "HEAD") != commit:
         raise SystemExit("release: expected the commit that was checked, but HEAD has moved")
     git("tag", "--annotate", f"v{version}", "--message", f"{PACKAGE} {version}", commit)
-    print(f"release: tagged v{version} at {commit[:10]}; in dist/:", *(file.name for file in (sdist, *wheels.values())))
+    print(f"release: tagged v{version} at {commit[:10]}; in dist/:", *(file.name for file in archives))
+
+
+def build_for_lerobot() -> tuple[Path, Path]:
+    """Build the source distribution and the wheel of examples/lerobot into dist/."""
+    environment = {**os.environ, "PYTHONPATH": str(TOOLS)}
+    with tempfile.TemporaryDirectory() as folder:
+        sources = shutil.copytree(ROOT / "examples" / "lerobot", Path(folder) / "lerobot")
+        return tuple(build(kind, "None", ROOT / "dist", sources, environment) for kind in ("sdist", "wheel"))
 
 
 def released_version() -> str:

@@ -125,7 +125,7 @@ class ThroughNode:
         for _, seen, rows in arrived:
             chunk, stamp_ns = rows[:, None], ns(seen)
             if self.pace is not None:
-                chunk, stamp_ns = self.pace.chunk(rows, ns(now), lambda _: position)
+                chunk, stamp_ns = self.pace.chunk(rows, ns(now), lambda _, count: np.tile(position, (count, 1)))
             fields = Actions(stamp_ns, ControlSpace.POSITION.value, STEP, chunk)
             self._publish(now, self.node.execute(fields, ns(now)))
         while self.coming and self.coming[0][0] <= now:

@@ -1,14 +1,16 @@
-"""LeRobot's own command lines on the arm of the rig: a policy with random weights, recorded and replayed.
+"""LeRobot's own command lines on the arm of the rig, and on a robot without ROS: policies with random weights.
 
-Runs where `make lerobot` has made LeRobot's environment.
+Runs in the cells of `make matrix` that have LeRobot, and wherever else the package of the example is installed.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import subprocess
+import sys
 import time
+from importlib.metadata import distributions
 from pathlib import Path
 
 import numpy as np
@@ -23,16 +25,19 @@ from test_lerobot import COLUMNS, ORDER
 from test_what_an_arm_is_commanded import LIMITS, MakeArm, arm_of_node, make_arm, node
 
 __all__ = ["arm_of_node", "make_arm", "node", "report_type"]
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = ROOT / "build" / "lerobot" / "bin"
+PROGRAMS = Path(sys.executable).parent
+INSTALLED = {one.metadata["Name"] for one in distributions()} >= {"lerobot", "lerobot_robot_ros2_control"}
 pytestmark = [
     pytest.mark.ros,
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(not (PROGRAMS / "lerobot-record").exists(), reason="LeRobot is not installed: make lerobot"),
+    pytest.mark.skipif(not INSTALLED, reason="LeRobot and examples/lerobot are not installed: make matrix"),
 ]
 FPS, SECONDS = 5, 6
-CAMERA = '''
+HANDS_ON = ["--play_sounds=false", "--dataset.push_to_hub=false", "--dataset.single_task=none"]
+# A camera that shows one picture, a teleoperator that swings, and a robot without servos that follows at once.
+PLUGINS = {
+    "lerobot_camera_still": '''
 from dataclasses import dataclass
 import numpy as np
 from lerobot.cameras import Camera, CameraConfig
@@ -49,7 +54,66 @@ class Still(Camera):
     def disconnect(self): self.is_connected = False
     def read(self): return np.full((self.height, self.width, 3), 128, np.uint8)
     def async_read(self, timeout_ms=0): return self.read()
-'''
+''',
+    "lerobot_teleoperator_swing": '''
+import math, time
+from dataclasses import dataclass, field
+from lerobot.teleoperators import Teleoperator, TeleoperatorConfig
+
+@TeleoperatorConfig.register_subclass("swing")
+@dataclass
+class SwingConfig(TeleoperatorConfig):
+    """Swings all joints."""
+    joints: list[str] = field(default_factory=list)
+
+class Swing(Teleoperator):
+    config_class, name, feedback_features = SwingConfig, "swing", {}
+    is_connected = is_calibrated = True
+    def __init__(self, config):
+        super().__init__(config)
+        self.action_features = {f"{joint}.pos": float for joint in config.joints}
+    def connect(self, calibrate=True): self.begin = time.monotonic()
+    def calibrate(self): pass
+    def configure(self): pass
+    def send_feedback(self, feedback): pass
+    def disconnect(self): pass
+    def get_action(self):
+        turn = math.pi * (time.monotonic() - self.begin) / 2
+        return {key: 0.15 * (1 - math.cos(turn)) * (k + 1) for k, key in enumerate(self.action_features)}
+''',
+    "lerobot_robot_ghost": '''
+import json, time
+from dataclasses import dataclass
+from lerobot.robots import Robot, RobotConfig
+
+@RobotConfig.register_subclass("ghost")
+@dataclass(kw_only=True)
+class GhostConfig(RobotConfig):
+    """Writes what it is commanded into a file."""
+    file: str = ""
+
+class Ghost(Robot):
+    config_class, name, cameras = GhostConfig, "ghost", {}
+    action_features = dict.fromkeys(("a.pos", "b.pos", "c.pos"), float)
+    observation_features = action_features | {"front": (32, 32, 3)}
+    is_connected, is_calibrated = False, True
+    def __init__(self, config):
+        super().__init__(config)
+        self.file, self.place, self.sent = config.file, dict.fromkeys(self.action_features, 0.0), []
+    def connect(self, calibrate=True): self.is_connected = True
+    def calibrate(self): pass
+    def configure(self): pass
+    def get_observation(self):
+        import numpy as np
+        return self.place | {"front": np.full((32, 32, 3), 128, np.uint8)}
+    def send_action(self, action):
+        self.place = action
+        self.sent.append([time.monotonic(), *action.values()])
+    def disconnect(self):
+        self.is_connected = False
+        with open(self.file, "w") as file: json.dump(self.sent, file)
+''',
+}
 POLICY = """
 import sys
 import torch
@@ -59,50 +123,62 @@ from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.factory import make_pre_post_processors
 
 torch.manual_seed(0)
+folder, unit, steps = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
 config = ACTConfig(
-    device="cpu", chunk_size=8, n_action_steps=4, dim_model=32, n_heads=2, dim_feedforward=32, n_encoder_layers=1,
-    use_vae=False, pretrained_backbone_weights=None, push_to_hub=False,
+    device="cpu", chunk_size=2 * steps, n_action_steps=steps, dim_model=32, n_heads=2, dim_feedforward=32,
+    n_encoder_layers=1, use_vae=False, pretrained_backbone_weights=None, push_to_hub=False,
     input_features={"observation.state": PolicyFeature(FeatureType.STATE, (3,)),
                     "observation.images.front": PolicyFeature(FeatureType.VISUAL, (3, 32, 32))},
     output_features={"action": PolicyFeature(FeatureType.ACTION, (3,))},
 )
 one, image = torch.ones(3), torch.ones(3, 1, 1)
-action = {"mean": torch.tensor([0.3, -0.2, 0.1]), "std": 0.05 * one}
-stats = {"observation.state": {"mean": 0 * one, "std": one}, "action": action,
+action = {"mean": unit * torch.tensor([0.3, -0.2, 0.1]), "std": unit * 0.05 * one}
+stats = {"observation.state": {"mean": 0 * one, "std": unit * one}, "action": action,
          "observation.images.front": {"mean": 0 * image, "std": image}}
-ACTPolicy(config).save_pretrained(sys.argv[1])
+ACTPolicy(config).save_pretrained(folder)
 for processor in make_pre_post_processors(config, dataset_stats=stats):
-    processor.save_pretrained(sys.argv[1])
+    processor.save_pretrained(folder)
 """
 READ = """
 import sys
 import numpy as np
-from lerobot.datasets.lerobot_dataset import LeRobotDataset
-frames = LeRobotDataset("local/eval_arm", root=sys.argv[1]).hf_dataset
+from lerobot.datasets import LeRobotDataset
+frames = LeRobotDataset("local/arm", root=sys.argv[1]).hf_dataset
 np.savez(sys.argv[2], **{name: np.array(frames[name]) for name in ("action", "observation.state")})
 """
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Variables of processes in which the robot is installed, and a camera that shows one picture."""
+    """Variables of processes in which the plugins are installed."""
     folder = tmp_path_factory.mktemp("site")
-    install = [PROGRAMS / "python", "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target"]
-    source = shutil.copytree(ROOT / "examples" / "lerobot", tmp_path_factory.mktemp("source") / "lerobot")
-    subprocess.run([*install, folder, source], check=True)  # setuptools writes beside the source
-    for name, text in {
-        "lerobot_camera_still/__init__.py": CAMERA,
-        "lerobot_camera_still-0.1.dist-info/METADATA": "Metadata-Version: 2.1\nName: lerobot_camera_still\n",
-    }.items():
-        path = folder / name
-        path.parent.mkdir()
-        path.write_text(text)
-    return {**os.environ, "PYTHONPATH": str(folder), "HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1"}
+    for name, text in PLUGINS.items():
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n"
+        for path, content in ((f"{name}/__init__.py", text), (f"{name}-0.1.dist-info/METADATA", metadata)):
+            (folder / path).parent.mkdir()
+            (folder / path).write_text(content)
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, "HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1"}
 
 
 @pytest.fixture
 def arm(make_arm: MakeArm) -> SimulatedArm:
     return make_arm()
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> list[str]:
+    """The options of the robot that moves the arm."""
+    return [
+        "--robot.type=ros2_control", f"--robot.joints=[{', '.join(ORDER)}]", f"--robot.fps={FPS}", "--robot.id=arm",
+        f"--robot.calibration_dir={tmp_path / 'calibration'}", "--robot.ros_arguments=['-p', 'use_sim_time:=true']",
+    ]  # fmt: skip
+
+
+def policy(environment: dict[str, str], folder: Path, unit: float, steps: int) -> str:
+    """An ACT policy with random weights for actions of a unit, as an option."""
+    subprocess.run([sys.executable, "-c", POLICY, folder, str(unit), str(steps)], env=environment, check=True)
+    return f"--policy.path={folder}"
 
 
 def run(arm: SimulatedArm, environment: dict[str, str], log: Path, *command: object) -> str:
@@ -120,51 +196,70 @@ def run(arm: SimulatedArm, environment: dict[str, str], log: Path, *command: obj
     return log.read_text()
 
 
-def test_a_policy_is_recorded_and_its_actions_are_replayed(
-    arm: SimulatedArm, environment: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize("program", ["lerobot-rollout", "lerobot-rollout-chunks"])
+def test_rollouts_move_an_arm_within_its_limits(
+    program: str, arm: SimulatedArm, robot: list[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
-    policy, dataset = tmp_path / "policy", tmp_path / "dataset"
-    subprocess.run([PROGRAMS / "python", "-c", POLICY, policy], env=environment, check=True)
-    robot = [
-        "--robot.type=ros2_control", f"--robot.joints=[{', '.join(ORDER)}]", f"--robot.fps={FPS}", "--robot.id=arm",
-        f"--robot.calibration_dir={tmp_path / 'calibration'}", "--robot.ros_arguments=['-p', 'use_sim_time:=true']",
-        "--dataset.repo_id=local/eval_arm", f"--dataset.root={dataset}", f"--dataset.fps={FPS}", "--play_sounds=false",
-    ]  # fmt: skip
-    run(
-        arm, environment, tmp_path / "record.log", PROGRAMS / "lerobot-record", *robot, f"--policy.path={policy}",
-        "--robot.cameras={front: {type: still, width: 32, height: 32, fps: 5}}", "--dataset.single_task=none",
-        "--dataset.num_episodes=1", f"--dataset.episode_time_s={SECONDS}", "--dataset.vcodec=h264",
-        "--dataset.push_to_hub=false",
+    told = run(
+        arm, environment, tmp_path / "log", PROGRAMS / program, *robot,
+        policy(environment, tmp_path / "policy", 1.0, 4), f"--fps={FPS}", f"--duration={SECONDS}",
+        "--robot.cameras={front: {type: still, width: 32, height: 32, fps: 5}}",
     )  # fmt: skip
-    subprocess.run([PROGRAMS / "python", "-c", READ, dataset, tmp_path / "frames.npz"], env=environment, check=True)
+    went = arm.commands[:, 0, COLUMNS]
+    assert np.ptp(went, axis=0).max() > 0.1, "the policy moves the arm"
+    assert np.abs(arm.position[COLUMNS]).max() < 0.05, "LeRobot brings it back"
+    assert "expected an action every" not in told.partition("initial position before shutdown")[0]
+    arm.run(1.0)
+    arm.assert_at_rest()
+    arm.assert_within(LIMITS)
+
+
+def test_what_is_recorded_is_replayed(
+    arm: SimulatedArm, robot: list[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    dataset = tmp_path / "dataset"
+    options = [*robot, "--dataset.repo_id=local/arm", f"--dataset.root={dataset}", f"--dataset.fps={FPS}"]
+    run(
+        arm, environment, tmp_path / "record.log", PROGRAMS / "lerobot-record", *options, *HANDS_ON,
+        "--teleop.type=swing", f"--teleop.joints=[{', '.join(ORDER)}]", "--dataset.num_episodes=1",
+        f"--dataset.episode_time_s={SECONDS}",
+    )  # fmt: skip
+    [dataset] = tmp_path.glob("dataset*")
+    subprocess.run([sys.executable, "-c", READ, dataset, tmp_path / "frames.npz"], env=environment, check=True)
     frames = np.load(tmp_path / "frames.npz")
     actions, observed = frames["action"], frames["observation.state"]
     assert actions.shape == observed.shape and actions.shape[1] == 3 and len(actions) > SECONDS * FPS / 2
-    went = arm.commands[:, 0, COLUMNS]
-    assert np.ptp(went, axis=0).max() > 0.05, "the policy moves the arm"
-    assert (observed >= went.min(axis=0) - 1e-3).all() and (observed <= went.max(axis=0) + 1e-3).all()
-    assert np.ptp(observed, axis=0).max() > 0.05, "and sees that"
+    assert np.ptp(observed, axis=0).min() > 0.1, "it sees how it moves"
     arm.run(1.0)
     arm.assert_at_rest()
     begin = arm.cycles
-    run(arm, environment, tmp_path / "replay.log", PROGRAMS / "lerobot-replay", *robot, "--dataset.episode=0")
+    replay = [option.replace(str(tmp_path / "dataset"), str(dataset)) for option in options]
+    run(
+        arm, environment, tmp_path / "replay.log", PROGRAMS / "lerobot-replay", *replay, "--dataset.episode=0",
+        "--play_sounds=false",
+    )  # fmt: skip
     arm.run(1.0)
     arm.assert_at_rest()
     arm.assert_within(LIMITS)
     replayed = arm.commands[begin:, 0, COLUMNS]
-    # The arm is where the policy sent it; a spline through steps exceeds them by less than half of a step.
-    swing = np.ptp(actions, axis=0) / 2 + 0.01
-    assert (np.abs(replayed[-1] - actions[-8:]).min(axis=0) < swing).all()
-    assert (replayed >= np.minimum(actions.min(axis=0), replayed[0]) - swing).all()
-    assert (replayed <= np.maximum(actions.max(axis=0), replayed[0]) + swing).all()
+    assert np.ptp(replayed, axis=0) == pytest.approx(np.ptp(actions, axis=0), rel=0.1)
+    np.testing.assert_allclose(replayed[-1], actions[-1], atol=0.1)
 
 
-@pytest.mark.parametrize("program", ["lerobot-record", "lerobot-replay", "lerobot-teleoperate"])
-@pytest.mark.parametrize(("robot", "option"), [("ros2_control", "--robot.joints"), ("smooth", "--robot.of.type")])
-def test_the_command_lines_know_the_robots_and_their_options(
-    program: str, robot: str, option: str, environment: dict[str, str]
-) -> None:
-    said = subprocess.run(
-        [PROGRAMS / program, f"--robot.type={robot}", "--help"], env=environment, capture_output=True, text=True
-    ).stdout
-    assert robot in said and option in said and "--robot.delay" in said, said[-2000:]
+@pytest.mark.parametrize("program", ["lerobot-rollout", "lerobot-rollout-chunks"])
+def test_rollouts_move_any_robot_without_ros(program: str, environment: dict[str, str], tmp_path: Path) -> None:
+    file, fps, limit = tmp_path / "commands.json", 30, 500.0
+    command = [
+        PROGRAMS / program, "--robot.type=smooth", "--robot.id=arm", f"--robot.fps={fps}", "--robot.of.type=ghost",
+        "--robot.of.id=ghost", f"--robot.of.file={file}", f"--robot.of.calibration_dir={tmp_path / 'calibration'}",
+        f"--robot.calibration_dir={tmp_path / 'calibration'}", f"--robot.acceleration={limit:g}",
+        policy(environment, tmp_path / "policy", 50.0, 20), f"--fps={fps}", "--duration=4",
+    ]  # fmt: skip
+    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    times, places = np.split(np.array(json.loads(file.read_text())), [1], axis=1)
+    assert np.ptp(places, axis=0).max() > 5.0 and np.abs(places[0]).max() < 0.1, "degrees"
+    assert len(times) > 1.5 * fps * np.ptp(times), "commanded more often than actions come, however busy the machine"
+    assert np.abs(np.diff(places[-5:], axis=0)).max() < 0.1, "at rest"
+    # The clock of commands is not that of the executor: a late cycle looks like a step of velocity.
+    assert np.abs(np.diff(places, axis=0)).max() < 200.0 * 0.1

@@ -13,27 +13,28 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import Rejection
-from traj_integrator_ros.client import SECOND_NS, IntegratorClient, stamp_of
+from traj_integrator_ros.client import IntegratorClient, stamp_of
 
-from .pace import Pace
+from .motion import SECOND_NS, Committed, Motion
 
-WITHIN_S, STALE_S, WARNING_S = 30.0, 0.5, 2.0
+WITHIN_S, STALE_S = 30.0, 0.5
 
 
-class Arm:
-    """Takes actions one by one, or as chunks.
+class Arm(Motion):
+    """Makes one motion of actions by the node, whose parameters start_from and publish.bandwidth it sets.
 
     Args:
         joints: names in the policy's order.
         period_s: time between two actions, s.
         delay: periods by which single actions are executed later, as `Pace` says.
-        integrator: name of the node, whose parameter start_from is set to previous.
+        bandwidth: with which differences between command and plan go, Hz.
+        integrator: name of the node.
         joint_states: the topic.
         ros_arguments: what follows --ros-args.
         within_s: longest time to wait for the node and the first joint state, s.
 
     Raises:
-        TimeoutError: node or joint state did not come; Refused: the node refuses the parameter.
+        TimeoutError: node or joint state did not come; Refused: the node refuses a parameter.
 
     """
 
@@ -42,16 +43,15 @@ class Arm:
         joints: Sequence[str],
         period_s: float,
         *,
-        delay: int = 2,
+        delay: float = 0.8,
+        bandwidth: float = 5.0,
         integrator: str = "/traj_integrator",
         joint_states: str = "/joint_states",
         ros_arguments: Sequence[str] = (),
         within_s: float = WITHIN_S,
     ) -> None:
-        self.joints, self.period_s = tuple(joints), period_s
-        self.pace = Pace(round(period_s * SECOND_NS), delay)
-        self.rejected = 0
-        """Number of chunks and actions that the node has not executed; a warning says why."""
+        super().__init__(period_s, delay)
+        self.joints = tuple(joints)
         self._state: tuple[np.ndarray, int, int] | None = None
         self._measured = threading.Event()
         self._topic = joint_states
@@ -63,7 +63,7 @@ class Arm:
             node.create_subscription(JointState, joint_states, self._on_joint_state, qos_profile_sensor_data)
             self._client.on_rejection(self._on_rejection)
             self._client.wait_until_active(within_s)
-            self._client.set_parameters({"start_from": "previous"})
+            self._client.set_parameters({"start_from": "previous", "publish.bandwidth": float(bandwidth)})
             if not self._measured.wait(within_s):
                 raise TimeoutError(f"{joint_states}: expected {', '.join(joints)} within {within_s:g} s, got none")
         except BaseException:
@@ -77,35 +77,9 @@ class Arm:
             raise TimeoutError(f"{self._topic}: expected one every {STALE_S:g} s, the last one came {age_s:.1f} s ago")
         return position, stamp_ns
 
-    def send(self, position: np.ndarray) -> None:
-        """Execute one action, a position `[joints]`, rad, a period after the one before."""
-        before = self.pace.early + self.pace.late
-        self.send_chunk(*self.pace.chunk(position, self.now_ns(), self._commanded))
-        if self.pace.early + self.pace.late > before:
-            self._warn(
-                f"expected an action every {self.period_s:.3g} s; {self.pace.early} came too early and replaced the "
-                f"one before, {self.pace.late} came after a gap"
-            )
-
     def send_chunk(self, positions: np.ndarray, stamp_ns: int) -> None:
         """Execute a chunk `[actions, joints]`, rad, whose first action is reached one period after the stamp."""
         self._client.publish(positions[None], dt=self.period_s, control_space="position", stamp_ns=stamp_ns)
-
-    def prefix(self, stamp_ns: int, actions: int, inference_s: float) -> np.ndarray:
-        """Return the actions with which a chunk of this stamp must begin, since they can no longer change.
-
-        Args:
-            stamp_ns: stamp of the observation.
-            actions: length of the chunk.
-            inference_s: time that the policy will need, s.
-
-        Returns:
-            Positions `[fixed, joints]`, rad, the frozen prefix of real-time chunking; at most `actions` rows.
-
-        """
-        found = self._client.committed(actions + 1, stamp_ns=stamp_ns, dt=self.period_s)
-        fixed = found.committed + int(np.ceil(inference_s / self.period_s))
-        return found.position[1 : min(fixed, actions + 1)]
 
     def now_ns(self) -> int:
         """Time by the clock of stamps, ns."""
@@ -118,15 +92,11 @@ class Arm:
         finally:
             self._client.close()
 
-    def _commanded(self, time_ns: int) -> np.ndarray:
-        return self._client.committed(1, stamp_ns=time_ns, dt=self.period_s).position[0]
-
-    def _warn(self, text: str) -> None:
-        self._client.node.get_logger().warning(text, throttle_duration_sec=WARNING_S)
+    def _committed(self, stamp_ns: int, rows: int) -> Committed:
+        return self._client.committed(rows, stamp_ns=stamp_ns, dt=self.period_s)
 
     def _on_rejection(self, rejection: Rejection) -> None:
-        self.rejected += 1
-        self._warn(f"{rejection.reason}: {rejection.text}")
+        self._refuse(rejection.reason, f"{rejection.reason}: {rejection.text}")
 
     def _on_joint_state(self, state: JointState) -> None:
         has_all = set(self.joints) <= set(state.name) and len(state.position) == len(state.name)

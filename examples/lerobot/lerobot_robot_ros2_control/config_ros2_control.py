@@ -1,4 +1,4 @@
-"""The options of `--robot.`."""
+"""The options of `--robot.` for an arm of ros2_control."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from lerobot.cameras import CameraConfig
 from lerobot.robots import RobotConfig
 
+from .paced import PacedConfig
+
 
 @RobotConfig.register_subclass("ros2_control")
 @dataclass(kw_only=True)
-class Ros2ControlConfig(RobotConfig):
+class Ros2ControlConfig(PacedConfig):
     """An arm behind an integrator node.
 
     Args:
         joints: names of the joints that the policy moves, in its order.
-        fps: rate of the actions, Hz, as in the dataset.
-        delay: periods by which actions are executed later, for a smoother motion.
         cameras: LeRobot's cameras by name.
         integrator: name of the node.
         joint_states: topic of the joint states.
@@ -25,8 +25,6 @@ class Ros2ControlConfig(RobotConfig):
     """
 
     joints: list[str] = field(default_factory=list)
-    fps: float = 30.0
-    delay: int = 2
     cameras: dict[str, CameraConfig] = field(default_factory=dict)
     integrator: str = "/traj_integrator"
     joint_states: str = "/joint_states"

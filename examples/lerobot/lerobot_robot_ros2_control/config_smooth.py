@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from lerobot.robots import RobotConfig
 
+from .paced import PacedConfig
+
 
 class OtherRobot:
     """The configurations of all other robots, by type: without an end, a command line would have options for ever."""
@@ -33,15 +35,12 @@ class OtherRobot:
 
 @RobotConfig.register_subclass("smooth")
 @dataclass(kw_only=True)
-class SmoothConfig(RobotConfig):
+class SmoothConfig(PacedConfig):
     """A robot of LeRobot whose servos are commanded smoothly; its numbers are in the robot's own unit, degrees.
 
     Args:
         of: the robot: `--robot.of.type=so101_follower --robot.of.port=/dev/ttyACM0`.
-        fps: rate of the actions, Hz, as in the dataset.
         rate: commands in a second, Hz.
-        delay: periods by which single actions are executed later, for a smoother motion.
-        bandwidth: with which differences between command and policy go, Hz; 2.5 is smoother.
         velocity: largest speed of each joint, unit/s.
         acceleration: largest acceleration of each joint, unit/s^2.
         jerk: largest jerk of each joint, unit/s^3.
@@ -50,10 +49,7 @@ class SmoothConfig(RobotConfig):
     """
 
     of: OtherRobot
-    fps: float = 30.0
     rate: float = 100.0
-    delay: int = 1
-    bandwidth: float = 5.0
     velocity: float = 200.0
     acceleration: float = 1000.0
     jerk: float = 20000.0

@@ -2,51 +2,65 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
+
+_ROWS = 4
+"""Number of known actions in a chunk: a spline through fewer ones does not know how the arm was meant to move."""
+_GAIN = 0.2
+"""Part of the distance from `delay` that one action corrects: it evens out jitter, and follows a loop that drifts."""
 
 
 class Pace:
     """Makes one motion of actions that come one by one, about one period apart.
 
-    An action is due one period after the one before, whenever it comes within its period. It is sent as a chunk that
-    begins with the action before and goes on at the same pace for one more period, so that the arm moves on if the next
-    action is late.
+    An action is due one period after the one before. It is sent as a chunk that begins with the actions before and goes
+    on at the same pace for one more period, so that the arm moves on if the next action is late. Times follow the
+    loop that sends: its periods are never exactly those of the policy.
 
     Args:
         period_ns: time between two actions, ns.
-        delay: number of periods by which actions are executed later than the policy means. With 2, the motion passes
-            through known actions; with fewer, it follows the policy sooner and needs more corrections.
+        delay: number of periods by which actions are executed later than the policy means. From 1 on, the motion passes
+            through known actions; with less, it follows the policy sooner and needs more corrections.
 
     """
 
-    def __init__(self, period_ns: int, delay: int) -> None:
-        self.period_ns, self.delay = period_ns, delay
+    def __init__(self, period_ns: int, delay: float) -> None:
+        self.period_ns, self.delay_ns = period_ns, round(delay * period_ns)
         self.early = self.late = 0
         """Number of actions that came before the previous one was due, and of those that came after a gap."""
         self._due_ns: int | None = None
-        self._before = self._last = np.zeros(0)
+        self._rows: deque[np.ndarray] = deque(maxlen=_ROWS)
 
-    def chunk(self, action: np.ndarray, now_ns: int, committed: Callable[[int], np.ndarray]) -> tuple[np.ndarray, int]:
+    def chunk(
+        self, action: np.ndarray, now_ns: int, committed: Callable[[int, int], np.ndarray]
+    ) -> tuple[np.ndarray, int]:
         """The chunk for an action.
 
         Args:
             action: positions `[joints]`, rad.
             now_ns: time of arrival.
-            committed: returns the command at a time, `[joints]`; called if no action precedes this one.
+            committed: returns the commands at a time and at each period after it, `[rows, joints]`, of a time and a
+                number of rows; called if no action precedes this one.
 
         Returns:
-            Positions `[3, joints]`, each reached one period after the one before, and the begin of the first period.
+            Positions `[_ROWS + 1, joints]`, each reached one period after the one before, of which the last but one is
+            the action, and the begin of the first period.
 
         """
-        period_ns, soonest_ns = self.period_ns, now_ns + self.delay * self.period_ns
+        period_ns, soonest_ns = self.period_ns, now_ns + self.delay_ns
         if self._due_ns is None or now_ns > self._due_ns:
             self.late += self._due_ns is not None
-            self._last, self._due_ns = committed(soonest_ns), soonest_ns
-        if self._due_ns > soonest_ns + period_ns:
+            self._rows.extend(committed(soonest_ns - (_ROWS - 2) * period_ns, _ROWS - 1))
+            self._due_ns = soonest_ns
+        behind_ns = self._due_ns - soonest_ns
+        if behind_ns > period_ns:
             self.early += 1
+            self._rows[-1] = action
         else:
-            self._before, self._due_ns = self._last, self._due_ns + period_ns
-        self._last = action
-        return np.array([self._before, action, 2 * action - self._before]), self._due_ns - 2 * period_ns
+            self._rows.append(action)
+            self._due_ns += period_ns - round(_GAIN * behind_ns)
+        rows = np.array([*self._rows, 2 * action - self._rows[-2]])
+        return rows, self._due_ns - _ROWS * period_ns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,17 +13,15 @@ from traj_integrator_ros.governor.executor import Actions, Executor, NodeParamet
 from traj_integrator_ros.governor.rehearsal import rehearse
 from traj_integrator_ros.kernels import ControlSpace
 
-from .pace import Pace
+from .motion import Committed, Motion
 
-SECOND_NS = 1_000_000_000
 _LEAD_TIME_S = 0.01
 """Time, s, until a new plan is taken up: no message is on its way, and the thread samples at least every 10 ms."""
 _BRAKES_WITHIN_S = 5.0
 """Longest time, s, that closing waits for the joints to rest."""
-_LOG = logging.getLogger(__name__)
 
 
-class Servos:
+class Servos(Motion):
     """Makes one motion, within limits, of actions that come one by one or as chunks, and commands it at a high rate.
 
     Nothing is commanded before the first action.
@@ -52,7 +49,7 @@ class Servos:
         period_s: float,
         *,
         rate: float = 100.0,
-        delay: int = 1,
+        delay: float = 0.8,
         bandwidth: float = 5.0,
         deviation: float = 0.0,
         clock: Callable[[], int] = time.monotonic_ns,
@@ -64,11 +61,13 @@ class Servos:
             publish__lead_time=_LEAD_TIME_S, publish__bandwidth=bandwidth, supervision__deviation=deviation, **given,
         )  # fmt: skip
         rehearse(parameters)  # otherwise, the first motion takes 50 ms
-        self.pace = Pace(round(period_s * SECOND_NS), delay)
-        self.rejected = 0
-        """Number of chunks and actions that were not executed; a warning says why."""
-        self._executor = Executor(parameters, warn=_warn, refuse=lambda rejected, _: self._refuse(rejected))
-        self._write, self._period_s, self._cycle_s, self._clock = write, period_s, 1 / rate, clock
+        super().__init__(period_s, delay)
+        self._executor = Executor(
+            parameters,
+            warn=lambda rejected: self._warn(rejected.reason, str(rejected)),
+            refuse=lambda rejected, _: self._not_executed(rejected),
+        )
+        self._write, self._cycle_s, self._clock = write, 1 / rate, clock
         self._lock, self._over = threading.Lock(), threading.Event()
         self._begun, self._failed = False, None
         self._thread = threading.Thread(target=self._drive, name="servos", daemon=True)
@@ -89,11 +88,9 @@ class Servos:
     def send(self, position: np.ndarray) -> None:
         """Execute one action, rad, `[joints]`, a period after the one before."""
         try:
-            chunk, stamp_ns = self.pace.chunk(position, self._clock(), self._commanded)
+            super().send(position)
         except Rejected as rejected:  # it was not sampled for long
-            self._refuse(rejected)
-            return
-        self.send_chunk(chunk, stamp_ns)
+            self._not_executed(rejected)
 
     def send_chunk(self, positions: np.ndarray, stamp_ns: int) -> None:
         """Execute a chunk, rad, `[actions, joints]`, whose first action is reached one period after the stamp."""
@@ -101,17 +98,15 @@ class Servos:
         with self._lock:
             try:
                 self._executor.execute(
-                    Actions(stamp_ns, ControlSpace.POSITION, self._period_s, positions), self._clock(), self._clock
+                    Actions(stamp_ns, ControlSpace.POSITION, self.period_s, positions), self._clock(), self._clock
                 )
                 self._begun = True
             except Rejected as rejected:
-                self._refuse(rejected)
+                self._not_executed(rejected)
 
-    def prefix(self, stamp_ns: int, actions: int, inference_s: float) -> np.ndarray:
-        """Return the actions with which a chunk of this stamp must begin, rad, `[fixed, joints]`; see `Arm.prefix`."""
-        found = self._committed(stamp_ns, actions + 1)
-        fixed = found.committed + int(np.ceil(inference_s / self._period_s))
-        return found.position[1 : min(fixed, actions + 1)]
+    def now_ns(self) -> int:
+        """Time by the clock, ns."""
+        return self._clock()
 
     def cycle(self) -> None:
         """Supervise, and command the servos once."""
@@ -153,17 +148,9 @@ class Servos:
         if self._failed is not None:
             raise self._failed
 
-    def _commanded(self, time_ns: int) -> np.ndarray:
-        return self._committed(time_ns, 1).position[0]
-
-    def _committed(self, time_ns: int, rows: int) -> object:
+    def _committed(self, stamp_ns: int, rows: int) -> Committed:
         with self._lock:
-            return self._executor.committed(CommittedFields(time_ns, self._period_s, rows, 0), self._clock())
+            return self._executor.committed(CommittedFields(stamp_ns, self.period_s, rows, 0), self._clock())
 
-    def _refuse(self, rejected: Rejected) -> None:
-        self.rejected += 1
-        _warn(rejected)
-
-
-def _warn(rejected: Rejected) -> None:
-    _LOG.warning("%s", rejected)
+    def _not_executed(self, rejected: Rejected) -> None:
+        self._refuse(rejected.reason, str(rejected))

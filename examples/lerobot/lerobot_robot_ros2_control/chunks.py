@@ -1,0 +1,188 @@
+"""`lerobot-rollout-chunks`: LeRobot's `lerobot-rollout` with all its options, in which whole chunks move the robot."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from typing import Any, NamedTuple
+
+import torch
+from lerobot.policies.utils import prepare_observation_for_inference
+from lerobot.processor import RelativeActionsProcessorStep
+from lerobot.rollout import InferenceEngine, RolloutContext, RTCInferenceConfig
+from lerobot.scripts import lerobot_rollout
+from lerobot.utils.feature_utils import build_dataset_frame
+
+from .motion import SECOND_NS
+from .paced import Paced
+
+_ENDS_WITHIN_S = 3.0
+"""Longest time, s, to wait for an inference that goes on while the rollout ends: that of LeRobot's engines."""
+_LOG = logging.getLogger(__name__)
+
+
+class Chunk(NamedTuple):
+    """Actions of one inference."""
+
+    stamp_ns: int
+    """Time of the observation, by the robot's clock."""
+    emitted: torch.Tensor
+    """As the policy emits them, `[actions, joints]`."""
+    actions: torch.Tensor
+    """As the robot takes them, `[actions, joints]`."""
+
+
+class WholeChunks(InferenceEngine):
+    """Infers in a thread, and sends each chunk to the robot with the time of its observation.
+
+    An inference begins when half of the actions that the policy executes of a chunk (`n_action_steps`) have passed.
+    Actions are returned to LeRobot's loop when they are due, so that it records them; the robot does not execute them.
+
+    Args:
+        ctx: what LeRobot has built; its robot is one of this package.
+
+    Raises:
+        TypeError: the robot takes no chunks.
+        ValueError: rates differ, or the policy needs more than the present observation.
+
+    """
+
+    def __init__(self, ctx: RolloutContext) -> None:
+        robot, cfg, config = ctx.hardware.robot_wrapper.inner, ctx.runtime.cfg, ctx.policy.policy.config
+        if not isinstance(robot, Paced):
+            raise TypeError(f"--robot.type: expected ros2_control or smooth, got {robot.name}")
+        if cfg.fps != robot.config.fps:
+            raise ValueError(f"--robot.fps: expected --fps, {cfg.fps:g}, got {robot.config.fps:g}")
+        if config.n_obs_steps != 1:
+            raise ValueError(f"--policy: expected one of the present observation, got n_obs_steps {config.n_obs_steps}")
+        self._ctx, self._robot, self._period_ns = ctx, robot, round(SECOND_NS / cfg.fps)
+        self._every_ns = config.n_action_steps * self._period_ns // 2
+        keys = ctx.data.ordered_action_keys
+        self._columns = [keys.index(key) for key in robot.action_features]
+        relative = any(
+            isinstance(one, RelativeActionsProcessorStep) and one.enabled for one in ctx.policy.preprocessor.steps
+        )
+        self._keeps_prefix = isinstance(cfg.inference, RTCInferenceConfig) and not relative
+        self._changed = threading.Condition()
+        self._active = self._over = self._has_failed = False
+        self._observed: tuple[dict[str, Any], int] | None = None
+        self._chunk: Chunk | None = None
+        self._took_s = 0.0
+        self._thread = threading.Thread(target=self._infer, name="chunks", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, which waits for `resume`."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self.pause()
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+        self._thread.join(_ENDS_WITHIN_S)
+
+    def reset(self) -> None:
+        """Forget the last chunk."""
+        with self._changed:
+            for one in (self._ctx.policy.policy, self._ctx.policy.preprocessor, self._ctx.policy.postprocessor):
+                one.reset()
+            self._observed = self._chunk = None
+
+    def pause(self) -> None:
+        """Send no chunks any more; the robot executes single actions."""
+        with self._changed:
+            self._active = self._robot.takes_chunks = False
+
+    def resume(self) -> None:
+        """Send chunks."""
+        with self._changed:
+            self._active = self._robot.takes_chunks = True
+            self._changed.notify_all()
+
+    def notify_observation(self, obs: dict[str, Any]) -> None:
+        """Take the robot's latest observation."""
+        with self._changed:
+            self._observed = obs, self._robot.stamp_ns
+            self._changed.notify_all()
+
+    def get_action(self, obs_frame: dict[str, Any] | None) -> torch.Tensor | None:
+        """Return the action of the latest chunk that is due within a period."""
+        with self._changed:
+            if self._chunk is None:
+                return None
+            rows = self._chunk.actions[self._passed(self._robot.motion.now_ns()) :]
+            return rows[0] if len(rows) else None
+
+    @property
+    def failed(self) -> bool:
+        """Return whether an inference has raised an error."""
+        return self._has_failed
+
+    def _passed(self, time_ns: int) -> int:
+        """Return the number of actions of the last chunk whose periods are over."""
+        return round((time_ns - self._chunk.stamp_ns) / self._period_ns)
+
+    def _infer(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._over or self._is_due())
+                    if self._over:
+                        return
+                    observed, prefix = self._observed, self._prefix()
+                chunk = self._infer_one(*observed, prefix)
+                with self._changed:
+                    if self._active and self._observed is not None:  # otherwise, it was reset
+                        self._chunk = chunk
+                        self._robot.send_chunk(chunk.actions[:, self._columns].numpy(), chunk.stamp_ns)
+        except Exception:
+            _LOG.exception("chunks: an inference has failed")
+            self._has_failed = True
+            self._ctx.runtime.shutdown_event.set()
+
+    def _is_due(self) -> bool:
+        if not self._active or self._observed is None:
+            return False
+        return self._chunk is None or self._observed[1] - self._chunk.stamp_ns >= self._every_ns
+
+    def _prefix(self) -> dict[str, Any]:
+        """Return the arguments of real-time chunking."""
+        if not self._keeps_prefix:
+            return {}
+        left = None
+        if self._chunk is not None:
+            horizon = self._ctx.runtime.cfg.inference.rtc.execution_horizon
+            left = self._chunk.emitted[self._passed(self._observed[1]) :][:horizon]
+        delay = math.ceil(self._took_s * SECOND_NS / self._period_ns)
+        return {"inference_delay": delay, "prev_chunk_left_over": left}
+
+    def _infer_one(self, observation: dict[str, Any], stamp_ns: int, prefix: dict[str, Any]) -> Chunk:
+        begin_s = time.perf_counter()
+        cfg, policy = self._ctx.runtime.cfg, self._ctx.policy
+        frame = build_dataset_frame(self._ctx.data.hw_features, observation, prefix="observation")
+        frame = prepare_observation_for_inference(frame, torch.device(cfg.device), cfg.task, self._robot.name)
+        emitted = policy.policy.predict_action_chunk(policy.preprocessor(frame), **prefix)
+        actions = policy.postprocessor(emitted)
+        chunk = Chunk(stamp_ns, emitted.detach().squeeze(0).clone(), actions.detach().squeeze(0).cpu())
+        self._took_s = time.perf_counter() - begin_s
+        return chunk
+
+
+def main() -> None:
+    """Run lerobot-rollout with this engine: LeRobot's own factory of engines knows none from elsewhere."""
+    build = lerobot_rollout.build_rollout_context
+
+    def with_chunks(*arguments: Any, **options: Any) -> RolloutContext:
+        ctx = build(*arguments, **options)
+        try:
+            ctx.policy.inference = WholeChunks(ctx)
+        except BaseException:
+            ctx.hardware.robot_wrapper.inner.disconnect()
+            raise
+        return ctx
+
+    lerobot_rollout.build_rollout_context = with_chunks
+    lerobot_rollout.main()

@@ -1,0 +1,94 @@
+"""What an arm behind the node and servos behind the executor have in common; without ROS and LeRobot."""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+import numpy as np
+
+from .pace import Pace
+
+SECOND_NS = 1_000_000_000
+_WARNING_S = 2.0
+_LOG = logging.getLogger(__name__)
+
+
+class Committed(Protocol):
+    """The motion in execution at the times of a chunk."""
+
+    position: np.ndarray
+    committed: int
+
+
+class Motion(ABC):
+    """Takes actions one by one, or as chunks.
+
+    Args:
+        period_s: time between two actions, s.
+        delay: periods by which single actions are executed later, as `Pace` says.
+
+    """
+
+    def __init__(self, period_s: float, delay: float) -> None:
+        self.period_s = period_s
+        self.pace = Pace(round(period_s * SECOND_NS), delay)
+        self.rejected = 0
+        """Number of chunks and actions that were not executed; a warning says why."""
+        self._warned_s: dict[str, float] = {}
+
+    def send(self, position: np.ndarray) -> None:
+        """Execute one action, a position `[joints]`, rad, a period after the one before."""
+        before = self.pace.early + self.pace.late
+        chunk = self.pace.chunk(position, self.now_ns(), lambda time_ns, rows: self._committed(time_ns, rows).position)
+        self.send_chunk(*chunk)
+        if self.pace.early + self.pace.late > before:
+            self._warn(
+                "pace",
+                f"expected an action every {self.period_s:.3g} s; {self.pace.early} came too early and replaced the "
+                f"one before, {self.pace.late} came after a gap",
+            )
+
+    def prefix(self, stamp_ns: int, actions: int, inference_s: float) -> np.ndarray:
+        """Return the actions with which a chunk of this stamp must begin, since they can no longer change.
+
+        Args:
+            stamp_ns: stamp of the observation.
+            actions: length of the chunk.
+            inference_s: time that the policy will need, s.
+
+        Returns:
+            Positions `[fixed, joints]`, rad, the frozen prefix of real-time chunking; at most `actions` rows.
+
+        """
+        found = self._committed(stamp_ns, actions + 1)
+        fixed = found.committed + int(np.ceil(inference_s / self.period_s))
+        return found.position[1 : min(fixed, actions + 1)]
+
+    @abstractmethod
+    def send_chunk(self, positions: np.ndarray, stamp_ns: int) -> None:
+        """Execute a chunk `[actions, joints]`, rad, whose first action is reached one period after the stamp."""
+
+    @abstractmethod
+    def now_ns(self) -> int:
+        """Time by the clock of stamps, ns."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let the robot brake."""
+
+    @abstractmethod
+    def _committed(self, stamp_ns: int, rows: int) -> Committed:
+        """Return the motion in execution at a time, and at each period after it."""
+
+    def _refuse(self, reason: str, text: str) -> None:
+        self.rejected += 1
+        self._warn(reason, text)
+
+    def _warn(self, kind: str, text: str) -> None:
+        now_s = time.monotonic()
+        if now_s - self._warned_s.get(kind, -np.inf) >= _WARNING_S:
+            self._warned_s[kind] = now_s
+            _LOG.warning("%s", text)

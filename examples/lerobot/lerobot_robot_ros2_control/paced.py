@@ -1,0 +1,108 @@
+"""What the robots of this package have in common: actions, one by one or in chunks, become one motion."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from lerobot.robots import Robot, RobotConfig
+from lerobot.utils.errors import DeviceAlreadyConnectedError, DeviceNotConnectedError
+
+from .motion import Motion
+
+
+@dataclass(kw_only=True)
+class PacedConfig(RobotConfig):
+    """The options of both robots.
+
+    Args:
+        fps: rate of the actions, Hz, as in the dataset.
+        delay: periods by which single actions are executed later than the policy means.
+        bandwidth: with which differences between command and policy go, Hz; 2.5 is smoother.
+
+    """
+
+    fps: float = 30.0
+    delay: float = 0.8
+    bandwidth: float = 5.0
+
+
+class Paced(Robot):
+    """A robot of LeRobot that makes one motion, within limits, of what it is sent."""
+
+    unit = 1.0
+    """One unit of observed and sent positions, in rad."""
+
+    def __init__(self, config: PacedConfig) -> None:
+        super().__init__(config)
+        if config.fps <= 0 or config.delay < 0:
+            raise ValueError(
+                f"fps, delay: expected a rate and a number of periods, got {config.fps:g}, {config.delay:g}"
+            )
+        self.config = config
+        self.motion: Motion | None = None
+        self.stamp_ns = 0
+        """Time of the latest observation, by the clock of the motion, ns."""
+        self.takes_chunks = False
+        """True while chunks move the robot: single actions are not executed."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Return whether `connect` was called last."""
+        return self.motion is not None
+
+    def connect(self, calibrate: bool = True) -> None:
+        """Connect; nothing is commanded before the first action."""
+        if self.is_connected:
+            raise DeviceAlreadyConnectedError(f"{self}: expected disconnect() before connect()")
+        self.motion = self._begin(calibrate)
+
+    def disconnect(self) -> None:
+        """Let the robot brake, and disconnect it."""
+        motion, self.motion = self.motion, None
+        try:
+            if motion is not None:
+                motion.close()
+        finally:
+            self._end()
+
+    def send_action(self, action: dict[str, Any]) -> dict[str, Any]:
+        """Execute an action: one every 1 / fps."""
+        motion = self._connected()
+        if missing := [key for key in self.action_features if key not in action]:
+            raise ValueError(f"action: expected {', '.join(self.action_features)}, got none for {missing[0]}")
+        if not self.takes_chunks:
+            motion.send(self._positions(action))
+        return {key: float(action[key]) for key in self.action_features}
+
+    def send_chunk(self, actions: np.ndarray, stamp_ns: int = 0) -> None:
+        """Execute a chunk, whose first action is reached one period after its observation.
+
+        Args:
+            actions: positions `[actions, joints]` in the order of `action_features`.
+            stamp_ns: `stamp_ns` of its observation; 0: that of the latest one.
+
+        """
+        self._connected().send_chunk(self.unit * np.asarray(actions, dtype=float), stamp_ns or self.stamp_ns)
+
+    def prefix(self, actions: int, inference_s: float, stamp_ns: int = 0) -> np.ndarray:
+        """Return the actions `[fixed, joints]` with which a chunk of this many must begin; see `Motion.prefix`."""
+        return self._connected().prefix(stamp_ns or self.stamp_ns, actions, inference_s) / self.unit
+
+    @abstractmethod
+    def _begin(self, calibrate: bool) -> Motion:
+        """Connect what moves."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Disconnect what is connected."""
+
+    def _positions(self, values: dict[str, Any]) -> np.ndarray:
+        return self.unit * np.array([float(values[key]) for key in self.action_features])
+
+    def _connected(self) -> Motion:
+        if self.motion is None:
+            raise DeviceNotConnectedError(f"{self}: expected connect() before, got none")
+        return self.motion
