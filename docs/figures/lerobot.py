@@ -27,6 +27,7 @@ from traj_integrator_ros.kernels import ControlSpace  # noqa: E402
 from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure  # noqa: E402
 from traj_integrator_ros.requests.inputs import Actions  # noqa: E402
 
+DELAY, BANDWIDTH = 0.8, 5.0  # periods, Hz: the defaults of the robot
 STEP, HORIZON, REPLAN, SECONDS, SHOWN = 1 / 30, 50, 3, 8.0, slice(2000, None)
 OFF, NOISE = 0.005, 0.0005  # rad: of a chunk, of an action
 LOOP_JITTER = 0.008  # s, of single actions
@@ -54,7 +55,7 @@ def main() -> None:
     with figure(Path(__file__).with_suffix(".png"), 15, 6.4) as drawn:
         panels = drawn.subplots(len(ORDERS), 2, sharex=True, sharey="row")
         for column, (title, single) in enumerate((("chunks at 10 Hz", False), ("single actions at 30 Hz", True))):
-            pace = Pace(round(STEP * 1e9), 2)
+            pace = Pace(round(STEP * 1e9), DELAY)
             direct, node = Directly(), ThroughNode(pace if single else None)
             ways = zip(WAYS, (direct, direct, node), (False, True, False), strict=True)
             rows = {name: command(list(arrivals(single)), way, desired) for name, way, desired in ways}
@@ -112,7 +113,7 @@ class ThroughNode:
 
     def __init__(self, pace: Pace | None) -> None:
         self.pace = pace
-        self.node = NodeCore(["joint0"], start_from="previous", **LIMITS)
+        self.node = NodeCore(["joint0"], start_from="previous", publish__bandwidth=BANDWIDTH, **LIMITS)
         self.random = np.random.default_rng(0)
         self.coming: list[tuple[float, ExecutableTrajectory]] = []
 

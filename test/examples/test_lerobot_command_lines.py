@@ -35,7 +35,8 @@ pytestmark = [
 ]
 FPS, SECONDS = 5, 6
 HANDS_ON = ["--play_sounds=false", "--dataset.push_to_hub=false", "--dataset.single_task=none"]
-# A camera that shows one picture, a teleoperator that swings, and a robot without servos that follows at once.
+# A camera that shows one picture, a teleoperator that swings, a robot without servos that follows at once, and a policy
+# for real-time chunking.
 PLUGINS = {
     "lerobot_camera_still": '''
 from dataclasses import dataclass
@@ -113,6 +114,27 @@ class Ghost(Robot):
         self.is_connected = False
         with open(self.file, "w") as file: json.dump(self.sent, file)
 ''',
+    "lerobot_policy_frozen": '''
+from dataclasses import dataclass
+from lerobot.configs import PreTrainedConfig
+from lerobot.policies.act.configuration_act import ACTConfig
+from lerobot.policies.act.modeling_act import ACTPolicy
+
+@PreTrainedConfig.register_subclass("frozen")
+@dataclass
+class FrozenConfig(ACTConfig):
+    """ACT that begins a chunk with what is left of the one before."""
+
+class FrozenPolicy(ACTPolicy):
+    config_class, name = FrozenConfig, "frozen"
+    def supports_rtc(self): return True
+    def predict_action_chunk(self, batch, inference_delay=0, prev_chunk_left_over=None):
+        actions = super().predict_action_chunk(batch)
+        if prev_chunk_left_over is not None:
+            kept = prev_chunk_left_over[:inference_delay]
+            actions[0, : len(kept)] = kept
+        return actions
+''',
 }
 POLICY = """
 import sys
@@ -121,10 +143,11 @@ from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.factory import make_pre_post_processors
+from lerobot_policy_frozen import FrozenConfig, FrozenPolicy
 
 torch.manual_seed(0)
-folder, unit, steps = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
-config = ACTConfig(
+folder, unit, steps, rtc = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "rtc"
+options = dict(
     device="cpu", chunk_size=2 * steps, n_action_steps=steps, dim_model=32, n_heads=2, dim_feedforward=32,
     n_encoder_layers=1, use_vae=False, pretrained_backbone_weights=None, push_to_hub=False,
     input_features={"observation.state": PolicyFeature(FeatureType.STATE, (3,)),
@@ -135,8 +158,8 @@ one, image = torch.ones(3), torch.ones(3, 1, 1)
 action = {"mean": unit * torch.tensor([0.3, -0.2, 0.1]), "std": unit * 0.05 * one}
 stats = {"observation.state": {"mean": 0 * one, "std": unit * one}, "action": action,
          "observation.images.front": {"mean": 0 * image, "std": image}}
-ACTPolicy(config).save_pretrained(folder)
-for processor in make_pre_post_processors(config, dataset_stats=stats):
+(FrozenPolicy(FrozenConfig(**options)) if rtc else ACTPolicy(ACTConfig(**options))).save_pretrained(folder)
+for processor in make_pre_post_processors(ACTConfig(**options), dataset_stats=stats):
     processor.save_pretrained(folder)
 """
 READ = """
@@ -175,10 +198,11 @@ def robot(tmp_path: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def policy(environment: dict[str, str], folder: Path, unit: float, steps: int) -> str:
-    """An ACT policy with random weights for actions of a unit, as an option."""
-    subprocess.run([sys.executable, "-c", POLICY, folder, str(unit), str(steps)], env=environment, check=True)
-    return f"--policy.path={folder}"
+def policy(environment: dict[str, str], folder: Path, unit: float, steps: int, inference: str = "sync") -> list[str]:
+    """The options of a policy with random weights, for actions of a unit."""
+    command = [sys.executable, "-c", POLICY, folder, str(unit), str(steps), inference]
+    subprocess.run(command, env=environment, check=True)
+    return [f"--policy.path={folder}", f"--inference.type={inference}"]
 
 
 def run(arm: SimulatedArm, environment: dict[str, str], log: Path, *command: object) -> str:
@@ -196,13 +220,14 @@ def run(arm: SimulatedArm, environment: dict[str, str], log: Path, *command: obj
     return log.read_text()
 
 
+@pytest.mark.parametrize("inference", ["sync", "rtc"])
 @pytest.mark.parametrize("program", ["lerobot-rollout", "lerobot-rollout-chunks"])
 def test_rollouts_move_an_arm_within_its_limits(
-    program: str, arm: SimulatedArm, robot: list[str], environment: dict[str, str], tmp_path: Path
+    program: str, inference: str, arm: SimulatedArm, robot: list[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
     told = run(
         arm, environment, tmp_path / "log", PROGRAMS / program, *robot,
-        policy(environment, tmp_path / "policy", 1.0, 4), f"--fps={FPS}", f"--duration={SECONDS}",
+        *policy(environment, tmp_path / "policy", 1.0, 4, inference), f"--fps={FPS}", f"--duration={SECONDS}",
         "--robot.cameras={front: {type: still, width: 32, height: 32, fps: 5}}",
     )  # fmt: skip
     went = arm.commands[:, 0, COLUMNS]
@@ -253,7 +278,7 @@ def test_rollouts_move_any_robot_without_ros(program: str, environment: dict[str
         PROGRAMS / program, "--robot.type=smooth", "--robot.id=arm", f"--robot.fps={fps}", "--robot.of.type=ghost",
         "--robot.of.id=ghost", f"--robot.of.file={file}", f"--robot.of.calibration_dir={tmp_path / 'calibration'}",
         f"--robot.calibration_dir={tmp_path / 'calibration'}", f"--robot.acceleration={limit:g}",
-        policy(environment, tmp_path / "policy", 50.0, 20), f"--fps={fps}", "--duration=4",
+        *policy(environment, tmp_path / "policy", 50.0, 20), f"--fps={fps}", "--duration=4",
     ]  # fmt: skip
     done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
