@@ -57,6 +57,8 @@ class WholeChunks(InferenceEngine):
             raise ValueError(f"--robot.fps: expected --fps, {cfg.fps:g}, got {robot.config.fps:g}")
         if config.n_obs_steps != 1:
             raise ValueError(f"--policy: expected one of the present observation, got n_obs_steps {config.n_obs_steps}")
+        if cfg.interpolation_multiplier != 1:
+            raise ValueError(f"--interpolation_multiplier: expected 1 for chunks, got {cfg.interpolation_multiplier}")
         self._ctx, self._robot, self._period_ns = ctx, robot, round(SECOND_NS / cfg.fps)
         self._every_ns = config.n_action_steps * self._period_ns // 2
         keys = ctx.data.ordered_action_keys
@@ -69,7 +71,7 @@ class WholeChunks(InferenceEngine):
         self._active = self._over = self._has_failed = False
         self._observed: tuple[dict[str, Any], int] | None = None
         self._chunk: Chunk | None = None
-        self._took_s = 0.0
+        self._episode, self._took_s = 0, 0.0
         self._thread = threading.Thread(target=self._infer, name="chunks", daemon=True)
 
     def start(self) -> None:
@@ -82,7 +84,8 @@ class WholeChunks(InferenceEngine):
         with self._changed:
             self._over = True
             self._changed.notify_all()
-        self._thread.join(_ENDS_WITHIN_S)
+        if self._thread.is_alive():
+            self._thread.join(_ENDS_WITHIN_S)
 
     def reset(self) -> None:
         """Forget the last chunk."""
@@ -90,16 +93,18 @@ class WholeChunks(InferenceEngine):
             for one in (self._ctx.policy.policy, self._ctx.policy.preprocessor, self._ctx.policy.postprocessor):
                 one.reset()
             self._observed = self._chunk = None
+            self._episode += 1
 
     def pause(self) -> None:
-        """Send no chunks any more; the robot executes single actions."""
+        """Send no chunks any more."""
         with self._changed:
-            self._active = self._robot.takes_chunks = False
+            self._active = False
+            self._episode += 1
 
     def resume(self) -> None:
         """Send chunks."""
         with self._changed:
-            self._active = self._robot.takes_chunks = True
+            self._active = True
             self._changed.notify_all()
 
     def notify_observation(self, obs: dict[str, Any]) -> None:
@@ -114,6 +119,7 @@ class WholeChunks(InferenceEngine):
             if self._chunk is None:
                 return None
             rows = self._chunk.actions[self._passed(self._robot.motion.now_ns()) :]
+            self._robot.has_next = len(rows) > 0
             return rows[0] if len(rows) else None
 
     @property
@@ -132,10 +138,10 @@ class WholeChunks(InferenceEngine):
                     self._changed.wait_for(lambda: self._over or self._is_due())
                     if self._over:
                         return
-                    observed, prefix = self._observed, self._prefix()
+                    observed, prefix, episode = self._observed, self._prefix(), self._episode
                 chunk = self._infer_one(*observed, prefix)
                 with self._changed:
-                    if self._active and self._observed is not None:  # otherwise, it was reset
+                    if episode == self._episode and chunk.stamp_ns > self._robot.single_ns:
                         self._chunk = chunk
                         self._robot.send_chunk(chunk.actions[:, self._columns].numpy(), chunk.stamp_ns)
         except Exception:
@@ -144,8 +150,8 @@ class WholeChunks(InferenceEngine):
             self._ctx.runtime.shutdown_event.set()
 
     def _is_due(self) -> bool:
-        if not self._active or self._observed is None:
-            return False
+        if not self._active or self._observed is None or self._observed[1] <= self._robot.single_ns:
+            return False  # single actions move the robot
         return self._chunk is None or self._observed[1] - self._chunk.stamp_ns >= self._every_ns
 
     def _prefix(self) -> dict[str, Any]:

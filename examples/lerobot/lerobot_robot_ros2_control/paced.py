@@ -45,8 +45,10 @@ class Paced(Robot):
         self.motion: Motion | None = None
         self.stamp_ns = 0
         """Time of the latest observation, by the clock of the motion, ns."""
-        self.takes_chunks = False
-        """True while chunks move the robot: single actions are not executed."""
+        self.single_ns = 0
+        """Time of the latest single action."""
+        self.has_next = False
+        """True if the action that comes next is not to be executed, since a chunk has it."""
 
     @property
     def is_connected(self) -> bool:
@@ -73,8 +75,10 @@ class Paced(Robot):
         motion = self._connected()
         if missing := [key for key in self.action_features if key not in action]:
             raise ValueError(f"action: expected {', '.join(self.action_features)}, got none for {missing[0]}")
-        if not self.takes_chunks:
+        if not self.has_next:
+            self.single_ns = motion.now_ns()
             motion.send(self._positions(action))
+        self.has_next = False
         return {key: float(action[key]) for key in self.action_features}
 
     def send_chunk(self, actions: np.ndarray, stamp_ns: int = 0) -> None:
