@@ -207,6 +207,7 @@ def clone(cell: Cell) -> None:
     # Another torch wants other versions of what it requires, and brings the Triton that it was built with.
     pins, constraints = cell.folder / PINS, cell.folder / CONSTRAINTS
     text = re.sub(r"^triton==.*\n", "", pins.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = re.sub(r"^setuptools==\S+", "setuptools", text, flags=re.MULTILINE)
     pins.write_text(re.sub(r"^torch==\S+", f"torch=={cell.torch_version}", text, flags=re.MULTILINE), encoding="utf-8")
     lines = constraints.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if line.startswith("#") or not re.search(r"# by .*\btorch\b", line)]
