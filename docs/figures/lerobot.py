@@ -27,7 +27,7 @@ from traj_integrator_ros.kernels import ControlSpace  # noqa: E402
 from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure  # noqa: E402
 from traj_integrator_ros.requests.inputs import Actions  # noqa: E402
 
-DELAY, BANDWIDTH = 0.8, 5.0  # periods, Hz: the defaults of the robot
+DELAY, BANDWIDTH = 0.8, 5.0  # periods, Hz: the defaults of the robot, for single actions
 STEP, HORIZON, REPLAN, SECONDS, SHOWN = 1 / 30, 50, 3, 8.0, slice(2000, None)
 OFF, NOISE = 0.005, 0.0005  # rad: of a chunk, of an action
 LOOP_JITTER = 0.008  # s, of single actions
@@ -113,7 +113,8 @@ class ThroughNode:
 
     def __init__(self, pace: Pace | None) -> None:
         self.pace = pace
-        self.node = NodeCore(["joint0"], start_from="previous", publish__bandwidth=BANDWIDTH, **LIMITS)
+        bandwidth = {"publish__bandwidth": BANDWIDTH} if pace else {}
+        self.node = NodeCore(["joint0"], start_from="previous", **bandwidth, **LIMITS)
         self.random = np.random.default_rng(0)
         self.coming: list[tuple[float, ExecutableTrajectory]] = []
 
