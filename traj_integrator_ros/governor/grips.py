@@ -53,6 +53,9 @@ class Grips:
 
     def take(self, position: np.ndarray, commanded: np.ndarray, stamp_ns: int, grip: np.ndarray) -> None:
         """Compare positions with commands `[dof]`, rad or m; `grip` is the distance of `Allowance`."""
+        if not np.isfinite(grip).any():
+            self.held = ()
+            return
         if len(self._place) != len(position):
             self._place, self._led = position, commanded
             self._stands_ns, self._led_ns = np.full((2, len(position)), stamp_ns)

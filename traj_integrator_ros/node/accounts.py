@@ -171,6 +171,10 @@ class LatencyRing:
         """Add one latency, s."""
         self._seconds.append(seconds)
 
-    def percentile_ms(self, percent: float) -> float | None:
-        """Return a percentile of the stored latencies, ms; None if there are none."""
-        return 1e3 * float(np.percentile(self._seconds, percent)) if self._seconds else None
+    def percentiles_ms(self, *percents: float) -> list[float | None]:
+        """Return percentiles of the stored latencies, ms, interpolated linearly; None for each if there are none."""
+        if not self._seconds:
+            return [None] * len(percents)
+        ordered = np.sort(np.fromiter(self._seconds, float))  # np.percentile takes ten times as long
+        ranks = np.array(percents) / 100 * (len(ordered) - 1)
+        return (1e3 * np.interp(ranks, np.arange(len(ordered)), ordered)).tolist()

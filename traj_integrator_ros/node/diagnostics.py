@@ -36,6 +36,7 @@ _LET_THROUGH = (RejectionReason.LIMITS, RejectionReason.START_MISMATCH)
 _CLOCK_OFFSET_S = 0.02
 """Smallest offset between the clocks of robot and node, s, that is reported: a synchronized clock has less."""
 _UNTIMELY = ("late", "starved", "out_of_order")
+_PERCENTS = 50, 99
 _COUNTS_OF_EXECUTION = ("dropped_steps", *_UNTIMELY, "slowed", "brakes")
 
 
@@ -177,10 +178,11 @@ def _values(status: NodeStatus) -> dict[str, str]:
         },
         "service_calls": accounts.service_calls,
         "rejected": accounts.rejected.total(),
-        "sequence_latency_p50_ms": _shown(accounts.sequence_latency.percentile_ms(50)),
-        "sequence_latency_p99_ms": _shown(accounts.sequence_latency.percentile_ms(99)),
-        "service_latency_p50_ms": _shown(accounts.service_latency.percentile_ms(50)),
-        "service_latency_p99_ms": _shown(accounts.service_latency.percentile_ms(99)),
+        **{
+            f"{what}_latency_p{percent}_ms": _shown(value)
+            for what, ring in (("sequence", accounts.sequence_latency), ("service", accounts.service_latency))
+            for percent, value in zip(_PERCENTS, ring.percentiles_ms(*_PERCENTS), strict=True)
+        },
         "controller": status.controller.value + f" ({status.scaling:.0%})".replace("%", " %") * (status.scaling != 1),
         "speed_scaling": _shown(status.scaling),
         "controller_state": status.controller_state,
