@@ -19,18 +19,18 @@ class Template:
 
     Args:
         message: the message, complete except for its stamp.
-        variable: contents of the float64 fields that will change, as they are in `message`; each must be unique in it.
+        variable: contents of the fields that will change, as they are in `message`; each must be unique in it.
 
     """
 
     def __init__(self, message: object, *variable: np.ndarray) -> None:
         self._bytes = bytearray(serialize_message(message))
-        self._places = [self._bytes.index(values.tobytes()) for values in variable]
+        self._places = [(self._bytes.index(values.tobytes()), values.dtype) for values in variable]
 
     def stamped(self, stamp_ns: int, *values: np.ndarray) -> bytes:
         """Return the message with this stamp, and with these values in the variable fields."""
         _STAMP.pack_into(self._bytes, _STAMP_AT, *divmod(stamp_ns, SECOND_NS))
-        for place, numbers in zip(self._places, values, strict=True):
-            data = np.asarray(numbers, np.float64).tobytes()
+        for (place, dtype), numbers in zip(self._places, values, strict=True):
+            data = np.asarray(numbers, dtype).tobytes()
             self._bytes[place : place + len(data)] = data
         return bytes(self._bytes)

@@ -86,7 +86,7 @@ def _options() -> argparse.Namespace:
 def _parameters(settings: list[tuple[str, object]]) -> dict[str, object]:
     """Return the node's parameters: those of the Franka robot, counts four times a second, and the user's settings."""
     franka = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
-    own = {"start_from": "measured", "diagnostics.period": 0.25, "warmup": ["16x32"], "device": "auto"}
+    own = {"start_from": "previous", "diagnostics.period": 0.25, "warmup": ["16x32"], "device": "auto"}
     # The robot swings by itself, whatever is published for it.
     own |= {"supervision.deviation": 0.0, "publish.start_moving": True}
     return dotted(franka) | own | dict(settings)

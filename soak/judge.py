@@ -88,11 +88,11 @@ def _faults(record: Record) -> list[str]:
 
 def _late(record: Record, limits: Limits) -> list[str]:
     found = []
-    for client in ("planner", "optimizer"):
+    for client, what in (("planner", "answer"), ("optimizer", "answer"), ("controller", "motion after the last one")):
         took_s = record.latencies_ms(client) / 1e3
         if late := int((took_s > limits.late).sum()):
             got = f"{late} later, at worst {took_s.max():.2f} s"
-            found.append(f"{client}: expected every answer within {limits.late:g} s, got {got}")
+            found.append(f"{client}: expected every {what} within {limits.late:g} s, got {got}")
     return found
 
 

@@ -28,7 +28,7 @@ def table(record: Record) -> str:
         "sequences": f"{planner['sent']} sent, {rates['planner']}; {planner['answered']} answered, "
         f"{node.refused} refused and counted, {planner['missed']} answers missed and counted",
         "joint trajectories": f"{controller['received']} checked, {controller['unfit']} unfit, "
-        f"{controller['missed']} missed and counted",
+        f"{controller['missed']} missed and counted; {_longest(record)} apart at most",
         "gradient calls": f"{optimizer['called']} made, {rates['optimizer']}; {optimizer['answered']} answered, "
         f"{optimizer['refused']} refused",
         "refused because": reasons or "none",
@@ -53,6 +53,12 @@ def table(record: Record) -> str:
     }
     width = max(map(len, lines))
     return "\n".join(f"  {name:<{width}}  {text}" for name, text in lines.items())
+
+
+def _longest(record: Record) -> str:
+    """Return the longest time between two trajectories."""
+    apart_ms = record.latencies_ms("controller")
+    return f"{apart_ms.max():.0f} ms" if len(apart_ms) else "?"
 
 
 def as_json(record: Record, found: list[str]) -> dict[str, object]:

@@ -38,10 +38,10 @@ class Swing:
         """Middle of each joint's range `[dof]`, rad."""
         return (np.asarray(self.limits.position_min) + np.asarray(self.limits.position_max)) / 2
 
-    def at(self, time_ns: int) -> tuple[np.ndarray, np.ndarray]:
-        """Position, rad, and velocity, rad/s, `[dof]` each, at a time since the epoch; the same in every process."""
+    def at(self, time_ns: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Position, rad, and velocity, rad/s, at times since the epoch, `[..., dof]` each; the same everywhere."""
         omega = 2 * np.pi * np.linspace(0.1, 0.25, len(self.joint_names))
-        phase = omega * (time_ns % 10**14 * 1e-9)
+        phase = np.multiply.outer(np.asarray(time_ns) % 10**14 * 1e-9, omega)
         return self.middle + AMPLITUDE_RAD * np.sin(phase), AMPLITUDE_RAD * omega * np.cos(phase)
 
 

@@ -33,9 +33,10 @@ DEPTH = 1000
 BATCH = 16
 HORIZON = 32
 DT_S = 0.02
-ACCELERATION_RAD_S2 = 0.3
+NOISE_RAD = 5e-4
+"""Standard deviation of the actions of a sampling planner, rad."""
 SEQUENCES = 16
-"""Number of different sequences that are sent in turn."""
+"""Number of different noises that are sent in turn."""
 REQUESTS = 4
 """Number of different gradient requests that are sent in turn."""
 
@@ -59,28 +60,32 @@ class Role:
 
 
 def planner(participant: Participant, swing: Swing) -> Role:
-    """A sampling planner: sends batches of accelerations from the robot's present state, and checks the answers.
+    """A sampling planner: sends batches of noisy positions, around where the robot swings, and checks the answers.
 
     The stamp of a sequence, the time of sending, identifies its answer.
     """
-    shape, space = (SEQUENCES, BATCH, HORIZON, len(swing.joint_names)), ActionSequence.ACCELERATION
-    actions = ACCELERATION_RAD_S2 * np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
-    fields = {"dt": [DT_S], "control_space": space, "joint_names": swing.joint_names}
-    templates = [Template(sequence(rows, **fields)) for rows in actions]
+    shape, space = (SEQUENCES, BATCH, HORIZON, len(swing.joint_names)), ActionSequence.POSITION
+    noise = NOISE_RAD * np.random.default_rng(1).standard_normal(shape, np.float32)
+    template = Template(sequence(noise[0], dt=[DT_S], control_space=space, joint_names=swing.joint_names), noise[0])
+    ahead_ns = (DT_S * SECOND_NS * np.arange(1, HORIZON + 1)).astype(np.int64)
     ledger: Ledger[int] = Ledger()
     missed, faults, gaps = Counter(missed=0), Counter(), SequenceGaps()
     publisher = participant.publisher(ActionSequence, "~/action_sequence", DEPTH)
 
+    def actions(variant: int, stamp_ns: int) -> np.ndarray:
+        return swing.at(stamp_ns + ahead_ns)[0].astype(np.float32) + noise[variant]
+
     def on_batch(message: TrajectoryBatch, info: Mapping[str, object]) -> None:
         missed["missed"] += gaps.missed_before(info)
-        variant = ledger.answer(stamp_of(message), received_ns(info) / SECOND_NS)
-        if variant is not None and (fault := fault_of_batch(actions[variant], message)):
+        stamp_ns = stamp_of(message)
+        variant = ledger.answer(stamp_ns, received_ns(info) / SECOND_NS)
+        if variant is not None and (fault := fault_of_batch(actions(variant, stamp_ns), message)):
             faults[fault] += 1
 
     def send() -> None:
         variant, now_ns = ledger.sent % SEQUENCES, time.time_ns()
         ledger.send(now_ns, variant, now_ns / SECOND_NS)
-        publisher.publish(templates[variant].stamped(now_ns))
+        publisher.publish(template.stamped(now_ns, actions(variant, now_ns)))
 
     def counts() -> dict[str, int]:
         return {"sent": ledger.sent, "answered": ledger.answered, "unknown": ledger.unknown_answers, **missed}
@@ -90,24 +95,25 @@ def planner(participant: Participant, swing: Swing) -> Role:
 
 
 def fault_of_batch(actions: np.ndarray, message: TrajectoryBatch) -> str:
-    """Return the fault of an answer, or "": the held accelerations must be unchanged, and a step later."""
+    """Return the fault of an answer, or "": its positions must be those that were sent, a step later."""
     for name in ORDERS:
         values = np.frombuffer(getattr(message, name), np.float32)
         if values.size != actions.size:
             return f"trajectory_batch: expected {actions.size} values in {name}, got {values.size}"
         if not np.isfinite(values).all():
             return f"trajectory_batch: expected finite numbers in {name}"
-        moved = values.reshape(actions.shape)[:, 1:]
-        if name == "acceleration" and not np.array_equal(moved, actions[:, :-1]):
-            return "trajectory_batch: expected the accelerations that were sent, got others"
+        if name == "position" and not np.array_equal(values.reshape(actions.shape)[:, 1:], actions[:, :-1]):
+            return "trajectory_batch: expected the positions that were sent, got others"
     return ""
 
 
 def controller(participant: Participant, swing: Swing) -> Role:
     """Check every joint trajectory as joint_trajectory_controller does, and more strictly.
 
-    Limits are checked at the points only, since the robot swings by itself and trajectories do not begin at it.
+    Limits are checked at the points only, since the robot swings by itself and trajectories do not begin at it. What
+    counts as latency is the time since the trajectory before: under any load, the newest sequence becomes a motion.
     """
+    ledger: Ledger[None] = Ledger()
     expected = partial(Expectation, swing.joint_names, limits=swing.limits, between_points=False)
     counts, faults, gaps = Counter(received=0, missed=0, unfit=0), Counter(), SequenceGaps()
 
@@ -115,11 +121,14 @@ def controller(participant: Participant, swing: Swing) -> Role:
         # Not the time of receipt: this client may wait for a processor, too.
         sent_ns = info.get("source_timestamp") or received_ns(info)
         findings = check(planned_trajectory(message), expected(now_ns=sent_ns))
+        if counts["received"]:
+            ledger.answer(counts["received"], sent_ns / SECOND_NS)
+        ledger.send(counts["received"] + 1, None, sent_ns / SECOND_NS)
         counts.update(received=1, missed=gaps.missed_before(info), unfit=bool(findings))
         faults.update(f"joint_trajectory: {finding}" for finding in findings)
 
     participant.subscribe(JointTrajectory, "~/joint_trajectory", on_trajectory, DEPTH)
-    return Role(lambda: dict(counts), lambda: counts["received"] > 0, faults)
+    return Role(lambda: dict(counts), lambda: counts["received"] > 0, faults, ledger=ledger)
 
 
 class _Unserved(MutuallyExclusiveCallbackGroup):

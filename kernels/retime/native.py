@@ -7,6 +7,7 @@ from types import ModuleType
 
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
 from ..backends import BackendUnavailable
@@ -33,7 +34,7 @@ def refuse_transformed(**values: object) -> None:
     """Refuse tensors whose numbers C++ cannot read, or whose tangents it would lose.
 
     Raises:
-        NotImplementedError: a `torch.func` transform is active, or a tensor has a tangent.
+        NotImplementedError: a `torch.func` transform is active, or a tensor has a tangent, is sparse, or has no values.
 
     """
     transformed = torch._C._are_functorch_transforms_active()  # Tensors that are made in it belong to it, too.
@@ -41,9 +42,13 @@ def refuse_transformed(**values: object) -> None:
         if not isinstance(value, Tensor):
             continue
         if transformed:
-            got, instead = "one inside of a torch.func transform (vmap, grad, jvp, vjp)", "batches and Tensor.backward"
+            got = "one inside of a torch.func transform (vmap, grad, jvp, vjp); there are batches and Tensor.backward"
+        elif value.is_meta or isinstance(value, FakeTensor):
+            got = "one without values (meta or fake)"
+        elif value.layout != torch.strided or value.is_nested:
+            got = "a sparse or nested one"
         elif forward_ad._current_level >= 0 and forward_ad.unpack_dual(value).tangent is not None:
-            got, instead = "one with a tangent of forward mode", "Tensor.backward"
+            got = "one with a tangent of forward mode; there is Tensor.backward"
         else:
             continue
-        raise NotImplementedError(f"{name}: expected a plain tensor (retiming has {instead}), got {got}")
+        raise NotImplementedError(f"{name}: expected a plain tensor, got {got}")

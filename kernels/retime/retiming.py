@@ -91,12 +91,13 @@ def retime(
         BackendUnavailable: the C++ extension is not built.
 
     """
+    refuse_transformed(waypoints=waypoints)
     _check(waypoints, limits, order, mode, intervals)
     slow = mode == "slow only"
     plan = {"dt": dt, "velocity": velocity, "acceleration": acceleration}
     rates = {"start_speed": start_speed, "start_acceleration": start_acceleration}
     rates |= {"end_speed": end_speed, "end_acceleration": end_acceleration}
-    refuse_transformed(waypoints=waypoints, duration=duration, tolerance=tolerance, **plan, **rates)
+    refuse_transformed(duration=duration, tolerance=tolerance, **plan, **rates)
     refuse_transformed(**{f"limits.{name}": value for name, value in vars(limits).items()})
     for name, value in {"duration": duration}.items() if slow else plan.items():
         if value is not None:

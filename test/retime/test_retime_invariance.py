@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 
 from traj_integrator_ros.kernels.retime import MotionLimits, Retimed, RetimeStatus, certify, retime
@@ -31,13 +32,26 @@ def test_a_rest_up_to_rounding_is_a_rest(speed: float, change: float, sign: int,
     assert torch.equal(retime(PATH, LIMITS, **{f"{end}_speed": -speed}).times, motion.times)
 
 
+@settings(max_examples=4, deadline=None)
+@given(st.floats(-18.0, -5.0).map(lambda exponent: 10.0**exponent), st.sampled_from([1, -1]), st.sampled_from([2, 3]))
+def test_a_plan_that_rests_up_to_rounding_is_slowed_as_one_at_rest(speed: float, sign: int, order: int) -> None:
+    rate = torch.zeros_like(PATH)
+    rate[:, 1:-1] = (PATH[:, 2:] - PATH[:, :-2]) / 0.4
+    nearly = rate.clone()
+    nearly[:, [0, -1]] = sign * speed
+    plan = {"order": order, "mode": "slow only", "dt": 0.2, "acceleration": torch.zeros_like(PATH)}
+    assert_takes_as_long(*(retime(PATH, LIMITS, velocity=one, **plan) for one in (nearly, rate)))
+
+
 @ORDERS
 @settings(max_examples=6, deadline=None)
-@given(st.sampled_from(["float32", "noise"]), st.floats(-12.0, -8.0), st.floats(0.1, 10.0))
+@given(
+    st.sampled_from(["float32", "noise"]), st.floats(-12.0, -6.7), st.floats(0.1, 10.0), st.sampled_from([0.0, 1e3])
+)
 def test_rows_that_are_twins_but_for_rounding_change_nothing(
-    order: int, kind: str, exponent: float, scale: float
+    order: int, kind: str, exponent: float, scale: float, offset: float
 ) -> None:
-    path = PATH * scale
+    path = PATH * scale + offset
     noise = 10.0**exponent * torch.randn(path.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     twins = torch.stack([path, path.float().double() if kind == "float32" else path + noise], 2).flatten(1, 2)
     assert_takes_as_long(*(retime(rows, LIMITS, order=order, intervals=360) for rows in (twins, path)))
@@ -61,6 +75,22 @@ def test_limits_that_are_huge_are_none(kind: str) -> None:
     for huge in (1e12, 1e15, 1e30, 1e300):
         for limit in (huge, torch.tensor([huge, torch.inf, huge], dtype=torch.float64)):
             assert torch.equal(retime(PATH, MotionLimits(**{**others, kind: limit})).times, without.times)
+
+
+VALUELESS: dict[str, Callable[[], torch.Tensor]] = {
+    "meta": lambda: PATH.to("meta"),
+    "fake": lambda: FakeTensorMode().from_tensor(PATH),
+    "sparse": lambda: PATH.to_sparse(),
+    "nested": lambda: torch.nested.nested_tensor([*PATH]),
+}
+
+
+@pytest.mark.parametrize("kind", VALUELESS)
+def test_tensors_that_hold_no_rows_of_numbers_are_refused_by_name(kind: str) -> None:
+    with pytest.raises(NotImplementedError, match="waypoints: expected a plain tensor, got"):
+        retime(VALUELESS[kind](), LIMITS)
+    with pytest.raises(NotImplementedError, match="velocity: expected a plain tensor, got"):
+        retime(PATH, LIMITS, order=2, mode="slow only", dt=0.2, velocity=VALUELESS[kind]())
 
 
 def test_the_default_device_and_dtype_do_not_matter() -> None:
@@ -94,7 +124,7 @@ TRANSFORMS: dict[str, Callable[[Callable], object]] = {
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms_of_torch_func_are_refused_by_name(name: str) -> None:
-    with pytest.raises(NotImplementedError, match=r"waypoints: expected a plain tensor .* torch.func transform"):
+    with pytest.raises(NotImplementedError, match=r"waypoints: expected a plain tensor, .* torch.func transform"):
         TRANSFORMS[name](lambda path: retime(path, LIMITS).duration)
     with pytest.raises(NotImplementedError, match=r"times: expected a plain tensor"):
         TRANSFORMS[name](lambda path: certify(torch.arange(5.0), path).highest)

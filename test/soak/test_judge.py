@@ -69,8 +69,8 @@ def _slower(client: str) -> Change:
     return lambda record: record.clients[client].add_latencies([1.6e-3] * 10, 11.5)
 
 
-def _late(record: Record) -> None:
-    record.clients["optimizer"].add_latencies([1.2], 11.5)
+def _late(client: str) -> Change:
+    return lambda record: record.clients[client].add_latencies([1.2], 11.5)
 
 
 def _grown(record: Record) -> None:
@@ -96,7 +96,8 @@ def _grown(record: Record) -> None:
         (lambda record: setattr(record.clients["robot"], "sending_s", 13.0), "expected 100 messages/s, got 92.3"),
         (_grown, "memory: expected growth of at most 4 MiB from the first 5 s to the last, got 400.0 to 405.0 MiB"),
         (_slower("planner"), "planner latency: expected a p99 of the last 5 s of at most"),
-        (_late, "optimizer: expected every answer within 1 s, got 1 later, at worst 1.20 s"),
+        (_late("optimizer"), "optimizer: expected every answer within 1 s, got 1 later, at worst 1.20 s"),
+        (_late("controller"), "controller: expected every motion after the last one within 1 s, got 1 later, at worst"),
         (lambda record: record.stops_s.append(float("inf")), "operator: 1 of 21 calls of ~/stop lost"),
         (lambda record: record.stops_s.clear(), "operator: expected answers of ~/stop, got none"),
         (
@@ -125,7 +126,7 @@ def test_under_overload_answers_must_come_but_neither_at_the_rate_nor_steadily(r
     record.clients["robot"].sending_s = 13.0
     _slower("planner")(record)
     assert violations(record, Limits()) == []
-    _late(record)
+    _late("optimizer")(record)
     assert len(violations(record, Limits())) == 1
 
 

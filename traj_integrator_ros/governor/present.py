@@ -96,6 +96,10 @@ class PresentCommand:
             if self.sent[-self._in_use] is self._taken:
                 break
             self._in_use -= 1
+        over = len(self.sent) - self._in_use - 1
+        while over >= 0 and not self.sent[over].is_over and not self.sent[over + 1].is_lost:
+            self.sent[over] = self.sent[over].until(self.sent[over + 1])
+            over -= 1
         while len(self.sent) > self._in_use and (now_ns - self.sent[1].sent_ns) * NANOSECOND_S > _KEPT_S:
             self.sent.popleft()
         if self.report is None:

@@ -60,6 +60,14 @@ class PlannedMotion(NamedTuple):
             return resting(self.motion.end.position, MOMENT_S)
         return self.motion.from_time(into)
 
+    def ending(self, time_ns: int) -> PlannedMotion:
+        """Return a copy of what is planned until a time, ns, or of its first millisecond if that is later."""
+        lasts = max((time_ns - self.start_ns) * NANOSECOND_S, MOMENT_S)
+        if lasts >= self.motion.duration:
+            return self
+        part = self.motion.until(lasts)
+        return self._replace(motion=part._replace(coefficients=part.coefficients.copy()))
+
     def remainder(self, blend_ns: int) -> Motion:
         """Return the motion from a time on; if it begins later, its first segment is extended backwards."""
         early = (self.start_ns - blend_ns) * NANOSECOND_S

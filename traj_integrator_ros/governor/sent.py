@@ -59,6 +59,15 @@ class SentMotion(NamedTuple):
     """True if it was in execution until the next one began."""
     is_lost: bool = False
     """True if a report showed an earlier motion when this one was due: it is late, or was refused."""
+    is_over: bool = False
+    """True if only what was executed is left of it."""
+
+    def until(self, following: SentMotion) -> SentMotion:
+        """Return what was executed until the following motion began: hundreds of whole motions fill the memory."""
+        plan, later = self.plan, following.plan
+        if plan is not None and later is not None:
+            plan = plan.ending(later.valid_from_ns)
+        return self._replace(planned=self.planned.ending(following.planned.start_ns), plan=plan, is_over=True)
 
     def shifted(self, by_ns: int) -> SentMotion:
         """Return the same motion, executed later by a time, ns."""

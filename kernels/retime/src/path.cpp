@@ -11,7 +11,7 @@ namespace {
 
 // Rows repeat the previous one if they are closer to it than a rounding to float32 of the largest position moves them, or than
 // the step of the finest encoders, rad; in a path of short distances, than a share of the longest one.
-constexpr double kFloat32 = 0x1p-22, kEncoder = 1e-7, kShareOfLongest = 1e-4;
+constexpr double kFloat32 = 0x1p-22, kEncoder = 1e-6, kShareOfLongest = 1e-3;
 // A path that leads no joint further than this, rad, is none: neither encoders nor the digits of its rows tell where it leads.
 constexpr double kNoPath = 1e-8;
 

@@ -11,8 +11,9 @@ constexpr double kNearly = 1 - 2e-5, kNearlyHeld = 1 + 1e-5;
 // Tolerances of a wanted duration with moving ends: one that counts as met, and one that can be slowed to it.
 constexpr double kAsWanted = 1e-6, kNearlyAsLong = 3e-3;
 constexpr int kMostHalvings = 60;
-// Rate, relative to limits of velocity, below which a plan counts as resting.
-constexpr double kResting = 1e-9;
+// Speed, rad/s, below which an end of a plan that exceeds a limit counts as resting, as ends of paths do, and its share of limits
+// of velocity.
+constexpr double kResting = 2e-5, kShareResting = 1e-9;
 // Factor on the range of samples for extremes between them; so many samples lie in a piece of the path.
 constexpr double kWider = 1.1;
 constexpr int64_t kSamples = 8;
@@ -63,7 +64,7 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& e
       std::vector<double> q1(rows.dof);
       path.evaluate(piece, s, nullptr, q1.data(), nullptr, nullptr);
       for (int64_t j = 0; j < rows.dof; ++j) {
-        if (std::abs(q1[j]) * limits.inverse[kVelocity][j] >= kResting) return false;
+        if (std::abs(q1[j]) >= kResting && std::abs(q1[j]) * limits.inverse[kVelocity][j] >= kShareResting) return false;
       }
       return true;
     };
