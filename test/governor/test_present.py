@@ -227,6 +227,19 @@ def test_the_motion_that_was_published_last_counts_from_its_time_on():
     assert commanded_at(present.sent, np.array([900]) * MS, 1)[0].tolist() == [[pytest.approx(np.nan, nan_ok=True)]]
 
 
+def test_what_was_executed_stays_known_and_nothing_else_stays(node):
+    was = {}
+    for time in np.arange(0.02, 3.0, 0.02):
+        follow(node, time - 0.02, time)
+        node.send(LINE + 0.25 * time, now=NOW_S + time, stamp=NOW_S + time)
+        was[ns(NOW_S + time)] = node.published.present.commanded(ns(NOW_S + time)).position
+    sent = node.published.present.sent
+    known, _ = commanded_at(sent, np.array([*was]), 2)
+    np.testing.assert_allclose(known, [*was.values()], atol=1e-9)
+    lasted = sorted(one.planned.motion.duration for one in sent)
+    assert len(lasted) > 100 and lasted[len(lasted) // 2] < 0.05, "the executed part of 2 s"
+
+
 def test_between_joint_states_it_is_linear_unless_they_are_far_apart():
     states = JointStates(("a",))
     for time_ms, value in ((1, 0.0), (101, 2.0), (401, 3.0)):

@@ -29,8 +29,10 @@ _MOST_SLOWED = 1e3
 _LEAST_STEP_NS = whole_ns(MOMENT_S)
 _SAME_ACCELERATION = 1e-3
 """Smallest difference of accelerations that counts, rad/s^2."""
-_SHARES_OF_START = (0.8, 0.0, 0.0)
-"""Shares of the largest possible rate at the start, which are tried in this order."""
+_ATTEMPTS = (1.0, 1), (0.8, 1), (0.0, 1), (0.0, 4), (0.0, 12)
+"""Shares of the largest possible rate at the start, and factors on the number of intervals, which are tried in this
+order: where accelerations jump, a solution may be found on fine intervals only.
+"""
 _LEADS_S = 0.4
 """Time, s, for which a motion after a brake is slow: 0.1 rad at 0.25 rad/s."""
 _SAME_PACE = 0.02
@@ -103,9 +105,9 @@ def slow(
     if bool((p == p[:, :1]).all()):
         return "the plan stands still"
     given = {"order": order, "dt": torch.from_numpy(np.diff(before)), "velocity": v, "acceleration": a}
-    rate, reason = 1.0, ""
-    for share in _SHARES_OF_START:
-        found = _slower(p, _tensors(limits), before[-1], rate, given)
+    largest, reason = 1.0, ""
+    for share, finer in _ATTEMPTS:
+        found = _slower(p, _tensors(limits), before[-1], share * largest, finer, given)
         if bool(found.ok[0]) and float(found.row_times[0, -1]) <= _MOST_SLOWED * before[-1]:
             made = motion_of(found, 0, order)
             gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
@@ -119,7 +121,7 @@ def slow(
         reason = reason or found.reason(0, joint_names) or "it would stand still"
         if from_state:
             break
-        rate = share * min(rate, float(found.largest_start_speed[0]))
+        largest = min(largest, float(found.largest_start_speed[0]))
     return reason
 
 
@@ -163,14 +165,14 @@ def gently(
     return found._replace(motion=found.motion._replace(coefficients=own))
 
 
-def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, given: dict) -> Retimed:
-    """Slow a plan `[1, N, dof]` of a duration, s, on intervals that are short enough for its slowed form."""
+def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, finer: int, given: dict) -> Retimed:
+    """Slow a plan `[1, N, dof]` of a duration, s, on `finer` times the intervals that its slowed form needs."""
     pieces = rows.shape[1] - 1
 
     def solved(lasting: float) -> Retimed:
         # Whole numbers, because solutions change with the places where segments begin.
         each = round(lasting / _INTERVAL_S[given["order"]] / pieces)
-        each = max(1, min(each, _MOST_INTERVALS // pieces))
+        each = max(1, min(finer * each, _MOST_INTERVALS // pieces))
         intervals = max(_FEWEST_INTERVALS, each * pieces)
         return retime(rows, limits, mode="slow only", intervals=intervals, start_speed=rate, **given)
 
@@ -178,8 +180,8 @@ def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, gi
     lasts = float(found.row_times[0, -1])
     if not found.ok[0] or not _SLOWER * duration < lasts <= _MOST_SLOWED * duration:
         return found
-    finer = solved(lasts)
-    return finer if finer.ok[0] else found
+    again = solved(lasts)
+    return again if again.ok[0] else found
 
 
 def _apart(time_ns: np.ndarray) -> np.ndarray:
