@@ -62,6 +62,7 @@ def with_output_that_nobody_reads() -> None:
 
 
 SLOW_S, MANY = 1.0, 100
+SLOW_BATCH_S = 0.03
 
 
 def with_slow_kernels() -> None:
@@ -94,6 +95,21 @@ def with_slow_reading() -> None:
         return read(*given)
 
     topic_handlers.read_position_trajectory = slow
+
+
+def with_slow_batches() -> None:
+    """The batch of a sequence takes longer than the sequences of a fast stream are apart."""
+    import time
+
+    from traj_integrator_ros.requests.batches import Batches
+
+    integrate = Batches.integrate
+
+    def slow(*given: object) -> object:
+        time.sleep(SLOW_BATCH_S)
+        return integrate(*given)
+
+    Batches.integrate = slow
 
 
 def with_few_waiting_calls() -> None:

@@ -23,6 +23,10 @@ from .rclpy_features import request_age_s, sends_response
 
 GIVES_WAY_S = 0.02
 """Time, s, after which a waiting message gives way to newer ones of its topic: two periods of the supervision."""
+_MOST_GIVE_WAY = 10
+"""Largest number of messages in a row that give way: where each takes longer than the period of the stream, a newer
+one always waits.
+"""
 CALL_WAITS_S = 0.5
 """Longest time, s, that a call waits before it is refused: half of the time in which every call is answered."""
 MOST_CALLS = 1000
@@ -89,7 +93,7 @@ class _Topic:
         qos = subscription.qos_profile
         self._depth = qos.depth if qos.history is HistoryPolicy.KEEP_LAST else _MOST
         self._gaps = SequenceGaps()
-        self._missed = 0
+        self._missed = self._gave_way = 0
         self.waiting: deque[Message] = deque()
 
     def read(self) -> None:
@@ -106,7 +110,8 @@ class _Topic:
     def next(self) -> Message:
         message = self.waiting.popleft()
         late = bool(self.waiting) and time.monotonic() - message.arrived_s > GIVES_WAY_S
-        return message._replace(gives_way=True) if late else message
+        self._gave_way = (self._gave_way + 1) % (_MOST_GIVE_WAY + 1) if late else 0
+        return message._replace(gives_way=True) if self._gave_way else message
 
 
 class Intake(Waitable):
