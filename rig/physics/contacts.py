@@ -44,10 +44,10 @@ def met(loop: Loop, joint: int, begin: float, end: float, speed: float) -> dict[
 
 def wall(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", speed: float = 1.0, joint: int = 0,
          angle: float = 0.6, seconds: float = 3.0, stiffness: float = 0.0, streamed: bool = False, first: float = 0.0,
-         payload: float = 0.0, half: float | None = None, **parameters: object) -> dict[str, float]:  # fmt: skip
+         payload: float = 0.0, width: float | None = None, **parameters: object) -> dict[str, float]:  # fmt: skip
     """A stream runs into a wall and goes on for a while; later a plan leads back from the measured state.
 
-    With `half` of a width, m, the hand closes around an object meanwhile.
+    With a `width`, m, the hand closes around an object meanwhile.
     """
     toward = copysign(1.0, speed) * (np.arange(len(ARMS[arm].joints)) == joint)
     pose = np.array(ARMS[arm].home, float) + angle * toward
@@ -58,8 +58,9 @@ def wall(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", speed
     if first:
         to_and_fro(loop, joint, first)
     begin, finger = loop.now, None
-    if half is not None:
-        loop.robot.grasped, finger = lambda _: (half, 2e4), 1e-3
+    if width is not None:
+        loop.robot.object.offer(width)
+        finger = loop.robot.arm.gripper.closed
     send = ramp(loop, joint, speed, angle + (1.2 if joint == 0 else 0.8), finger=finger)
     loop.go(angle / abs(speed) + 0.4 + seconds, 0.1, send)
     loop.go(2.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,8 @@ from .motions import course, policy
 from .packages import Absent, mujoco_module
 from .robot import PhysicalRobot
 
+NAME = "panda with a hand"
+ARM = ARMS[NAME]
 ROWS = 60
 """Number of rows of the optimizer's motion."""
 STEP = 0.03
@@ -46,6 +49,12 @@ PUSH_S = 0.3
 """Duration of the force, s."""
 SHARE = 0.25
 """Share of its limits that the arm uses."""
+OBJECT_M = 0.04
+"""Width of the object that the hand closes around, m."""
+CLOSES = 0.15, 0.85
+"""Times at which the policy closes and opens the hand, as shares of its own."""
+HELD = 0.35
+"""Time from which on the object is left to the hand, as a share of the policy's time."""
 
 
 class Story(NamedTuple):
@@ -53,6 +62,8 @@ class Story(NamedTuple):
 
     log: Log
     parts: dict[str, float]
+    grasped: str
+    """What the node says about the gripper at the time of the push."""
 
 
 class Straight(Loop):
@@ -99,7 +110,8 @@ def _main(out: Path, seconds: float) -> int:
     stories = {name: run_story(kind, seconds, motion) for name, kind in ways.items()}
     for name, story in stories.items():
         commanded, felt = (np.abs(part).max() for part in accelerations(story.log))
-        print(f"{name}: commanded at most {commanded:,.0f} rad/s², felt {felt:,.0f} rad/s²")
+        said = f"; grasped: {story.grasped}" if story.grasped else ""
+        print(f"{name}: commanded at most {commanded:,.0f} rad/s², felt {felt:,.0f} rad/s²{said}")
     draw(stories, out)
     print(f"written: {out}")
     return 0
@@ -107,12 +119,14 @@ def _main(out: Path, seconds: float) -> int:
 
 def run_story(kind: type[Loop], seconds: float, motion: tuple[np.ndarray, ...]) -> Story:
     """Run the story with one kind of loop: the optimizer's motion, the policy for `seconds`, the push and the stop."""
-    robot = PhysicalRobot("panda", "stiff")
+    robot = PhysicalRobot(NAME, "stiff")
     robot.settle()
     loop, parts = kind(robot), {}
     loop.go(0.3)
     parts["optimizer"] = loop.now
-    loop.plan(*motion)
+    times, *rows = motion
+    still = zip(rows, (ARM.home[-1], 0.0, 0.0), strict=True)
+    loop.plan(times, *(np.pad(values, ((0, 0), (0, 1)), constant_values=finger) for values, finger in still))
     loop.go(ROWS * STEP + 0.5)
     parts["jittery policy"] = begin = loop.now
     pushed_s = begin + 0.6 * seconds
@@ -123,11 +137,26 @@ def run_story(kind: type[Loop], seconds: float, motion: tuple[np.ndarray, ...]) 
 
     robot.force = force
     parts[f"pushed, {PUSH_N:.0f} N"] = pushed_s
-    policy(loop, course(loop, 4, seconds + 1, begin + 0.2, SHARE), seconds, bias=BIAS, noise=NOISE)
+    moves, gripper = course(loop, 4, seconds + 1, begin + 0.2, SHARE), ARM.gripper
+
+    def at(times: np.ndarray) -> np.ndarray:
+        states = moves(times)
+        closed = np.diff([times < begin + share * seconds for share in CLOSES], axis=0)[0]
+        states[0, :, -1] = np.where(closed, gripper.closed, gripper.opened)
+        return states
+
+    errors = BIAS * np.minimum(np.subtract(ARM.high, ARM.low), 1.0)
+    play = partial(policy, loop, at, bias=errors, noise=errors * NOISE / BIAS)
+    robot.object.offer(OBJECT_M)
+    play(seconds=HELD * seconds)
+    robot.object.let_go()
+    play(seconds=(0.6 - HELD) * seconds)
+    grasped = ", ".join(grip.told(ARM.joints) for grip in loop.core.grips)
+    play(seconds=0.4 * seconds)
     parts["stop"] = loop.now
     loop.stop()
     loop.go(1.0)
-    return Story(loop.log(), parts)
+    return Story(loop.log(), parts, grasped)
 
 
 def optimized(here: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -151,16 +180,17 @@ def optimized(here: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def accelerations(log: Log) -> tuple[np.ndarray, np.ndarray]:
-    """Return accelerations commanded from cycle to cycle, and those of the joints, rad/s²."""
+    """Return accelerations of the arm, commanded from cycle to cycle and those of the joints, rad/s²."""
     cycle_s = float(np.median(np.diff(log.time)))
-    return np.diff(log.command, 2, axis=0) / cycle_s**2, np.diff(log.speed, axis=0) / cycle_s
+    command, speed = log.command[:, :-1], log.speed[:, :-1]
+    return np.diff(command, 2, axis=0) / cycle_s**2, np.diff(speed, axis=0) / cycle_s
 
 
 def draw(stories: dict[str, Story], path: Path) -> None:
     """Draw positions of the joint that moves most, and the accelerations of all, side by side."""
-    with figure(path, 13, 7) as drawn:
-        panels = drawn.subplots(3, len(stories), sharex=True, sharey="row")
-        for column, (name, (log, parts)), color in zip(panels.T, stories.items(), (ORANGE, BLUE), strict=True):
+    with figure(path, 13, 8.5) as drawn:
+        panels = drawn.subplots(4, len(stories), sharex=True, sharey="row")
+        for column, (name, (log, parts, _)), color in zip(panels.T, stories.items(), (ORANGE, BLUE), strict=True):
             joint = int(np.ptp(log.command, axis=0).argmax())
             column[0].plot(log.time, log.command[:, joint], color=color, label="commanded")
             column[0].plot(log.time, log.place[:, joint], color=MOTION_GREY, linestyle="--", label="the joint")
@@ -169,17 +199,21 @@ def draw(stories: dict[str, Story], path: Path) -> None:
             low, high = column[0].get_ylim()
             column[0].set_ylim(low, high + 0.15 * (high - low))
             kinds = "commanded", "felt by the joints"
-            for axes, values, what in zip(column[1:], accelerations(log), kinds, strict=True):
+            for axes, values, what in zip(column[1:3], accelerations(log), kinds, strict=True):
                 axes.plot(log.time[-len(values) :], values, color=color, linewidth=0.8)
                 axes.set_yscale("symlog", linthresh=20)
                 axes.set_title(f"{what}: at most {np.abs(values).max():,.0f} rad/s²", loc="left")
+            column[3].plot(log.time, 1e3 * log.command[:, -1], color=color)
+            column[3].plot(log.time, 1e3 * log.place[:, -1], color=MOTION_GREY, linestyle="--")
+            column[3].set_title(f"a finger, and half of an object of {1e3 * OBJECT_M:.0f} mm", loc="left")
+            column[3].axhline(500 * OBJECT_M, color="black", linewidth=0.5)
             for axes in column:
                 for begin in parts.values():
                     axes.axvline(begin, color="black", linewidth=0.8, linestyle=":")
             for part, begin in parts.items():
                 column[0].text(begin + 0.05, high, part, fontsize=9)
-            column[2].set_xlabel("time [s]")
-        for axes, label in zip(panels[:, 0], ("position [rad]", *["acceleration [rad/s²]"] * 2), strict=True):
+            column[3].set_xlabel("time [s]")
+        for axes, label in zip(panels[:, 0], ("position [rad]", *["acceleration [rad/s²]"] * 2, "[mm]"), strict=True):
             axes.set_ylabel(label)
 
 

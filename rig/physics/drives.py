@@ -31,6 +31,8 @@ class Drive:
     """Period of the bus, ms."""
     stiffness: tuple[float, ...] = ()
     """Stiffness of servos, Nm/rad."""
+    damping: tuple[float, ...] = (0.0,)
+    """Damping of servos within their largest torque, Nm s/rad."""
     released: float = 25.0
     """Damping of joints without power, Nm s/rad."""
 
@@ -44,6 +46,10 @@ DRIVES = {
     "cascade": Drive("cascade", hz=8.0, integral=300.0, filter_s=0.02, delay=4),
     "cascade_ff": Drive("cascade", hz=8.0, feedforward=1.0, integral=300.0, delay=4),
     "pd5": Drive(hz=5.0),
+    "so101": Drive("servo", gravity=0.0, hold_ms=10, stiffness=(998.22,) * 6, damping=(2.731,) * 6),
+    "aloha": Drive(
+        "servo", gravity=0.0, hold_ms=10, stiffness=(43, 265, 227, 78, 37, 10.4, 2000), damping=(0,) * 6 + (124,)
+    ),
     "hobby": Drive("servo", gravity=0.0, hold_ms=20, stiffness=(48.6, 97, 97, 19, 19, 19)),
 }
 """Drives by name: impedance at 3 to 15 Hz (lags of 4 to 74 ms), an industrial cascade with look-ahead, and servos."""
@@ -65,7 +71,7 @@ class Drives:
         self._rate = 2 * np.pi * np.broadcast_to(np.asarray(drive.hz, float), inertia.shape)
         servo = drive.kind == "servo"
         self._stiffness = np.asarray(drive.stiffness, float) if servo else inertia * self._rate**2
-        self._damping = 0 * inertia if servo else 2 * drive.zeta * inertia * self._rate
+        self._damping = np.array(drive.damping) + 0 * inertia if servo else 2 * drive.zeta * inertia * self._rate
         self._ms = 0
         self.reset(place)
 

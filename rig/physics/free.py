@@ -11,17 +11,19 @@ from .loop import Loop
 from .motions import bounds_of, course, policy, share_of_way, warm, within
 from .robot import PhysicalRobot
 
-_HOBBY = {"backlash": np.pi / 180, "resolution": 1.534e-3, "velocity_hz": 8.0, "rate": 100}
-"""Arguments of a small robot's arm: play of 1 degree, encoders of 4,096 steps, a bus of 100 Hz."""
+SMALL = {"resolution": 1.534e-3, "velocity_hz": 8.0, "rate": 100}
+"""Arguments of a small robot's arm: encoders of 4,096 steps, a bus of 100 Hz."""
+_SMALL = {"so101": SMALL, "hobby": SMALL | {"backlash": np.pi / 180}}
+"""Drives of small robots; gears have a play of 1 degree behind soft ones."""
 
 
 def begun(arm: str = "panda", drive: str | Drive = "pd6", seed: int = 0, *, settle: float = 1.0, warms: bool = True,
           reports: bool = True, robot: dict | None = None, **parameters: object) -> Loop:  # fmt: skip
     """Return a loop whose arm has settled and, if it `warms`, has moved by 2 degrees."""
-    hobby = drive == "hobby"
-    made = PhysicalRobot(arm, drive, **(_HOBBY if hobby else {}) | (robot or {}))
+    small = _SMALL.get(drive, {}) if isinstance(drive, str) else {}
+    made = PhysicalRobot(arm, drive, **small | (robot or {}))
     made.settle(settle)
-    times = {"states_hz": 50.0, "jitter": 0.004} if hobby else {}
+    times = {"states_hz": 50.0, "jitter": 0.004} if small else {}
     loop = Loop(made, seed=seed, reports_hz=50.0 if reports else 0.0, **times, **parameters)
     loop.go(0.3)
     if warms:

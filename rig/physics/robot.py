@@ -11,6 +11,7 @@ from kit.controller import SECOND, Controller, Point
 
 from .arms import ARMS, built
 from .drives import DRIVES, Drive, Drives
+from .objects import Object
 from .packages import mujoco_module
 
 
@@ -58,16 +59,15 @@ class PhysicalRobot(Controller):
         plays = [(i, f"{name}_play") for i, name in enumerate(spec.joints)]
         self._plays = [(i, *(int(x[0]) for x in _addresses(self._model, (name,), self._mujoco)))
                        for i, name in plays if self._id("JOINT", name) >= 0]  # fmt: skip
+        self._ball = self._id("GEOM", "ball")
         self.home = np.array(spec.home, float)
         self.start = self.home.copy() if start is None else np.asarray(start, float)
         self._resolution, self._smoothing = resolution, 1 - math.exp(-2 * math.pi * velocity_hz / rate)
         self.power, self.brakes, self.off, self.guided = True, False, False, False
         self.force: Callable[[float], np.ndarray] | None = None
         """Force on the hand, N `[3]`, by the time of the controller, s."""
-        self.grasped: Callable[[float], tuple[float, float]] | None = None
-        """Half of the width, m, and stiffness, N/m, of the object between the fingers, by the same time; a width of 0
-        is no object.
-        """
+        self.object = Object(self._mujoco, self._model, self._data, spec.gripper) if spec.gripper else None
+        """What the gripper may grasp."""
         self.contact = 0.0
         """Largest force of a contact in the last cycle, N."""
         self._place_at(self.start, drive if isinstance(drive, Drive) else DRIVES[drive], np.array(spec.torque, float))
@@ -85,10 +85,14 @@ class PhysicalRobot(Controller):
 
     def settle(self, seconds: float = 1.0) -> None:
         """Let the arm come to rest on its drives before anything begins."""
-        for _ in range(round(seconds * 1000)):
-            self._moved(0.0, self.start, np.zeros(self.dof))
-        self._encode()
+        self.follow(self.start, round(seconds * 1000))
         self._velocity[:] = 0.0
+
+    def follow(self, command: np.ndarray, milliseconds: int) -> None:
+        """Let the drives follow a position, without the controller."""
+        for _ in range(milliseconds):
+            self._moved(0.0, command, np.zeros(self.dof))
+        self._encode()
 
     def output(self) -> tuple[np.ndarray, np.ndarray]:
         """Position and velocity of the joints behind their gears."""
@@ -139,13 +143,11 @@ class PhysicalRobot(Controller):
         else:
             torque = drives.torque(q, v, drives.drive.gravity * self._gravity(q) if drives.drive.gravity else 0.0 * q)
         self._data.qfrc_applied[:] = 0.0
-        if self.grasped is not None:
-            half, stiffness = self.grasped(time)
-            damping = 1.4 * math.sqrt(stiffness * self.arm.armature[-1])
-            torque[-1] += max(stiffness * (half - q[-1]) - damping * v[-1], 0.0) * (q[-1] < half)
         self._data.qfrc_applied[self._speeds] = torque
         hand = self._id("BODY", "hand")
         self._data.xfrc_applied[hand, :3] = self.force(time) if self.force else 0.0
+        if self.object is not None:
+            self.object.step()
         self._mujoco.mj_step(self._model, self._data)
 
     def _gravity(self, q: np.ndarray) -> np.ndarray:
@@ -158,8 +160,9 @@ class PhysicalRobot(Controller):
         return data.qfrc_bias[self._believed_speeds].copy()
 
     def _contact_force(self) -> float:
+        """Return the force on the ball of the hand."""
         total, force = 0.0, np.zeros(6)
-        for k in range(self._data.ncon):
+        for k in np.flatnonzero((self._data.contact.geom == self._ball).any(axis=1)):
             self._mujoco.mj_contactForce(self._model, self._data, k, force)
             total += abs(force[0])
         return total

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from . import contacts, faults, free, grasps, power
+from . import contacts, faults, free, grasps, power, smooth
 
 Figures = dict[str, float]
 Scenario = tuple[Callable[..., Figures], Mapping[str, float]]
 """A run with a seed, and the largest allowed figures."""
 
 HOBBY = {"arm": "vx300s", "drive": "hobby"}
+ALOHA = {"arm": "aloha", "count": 2}
+SO101 = {"arm": "so101", "drive": "so101"}
 UR = {"arm": "ur5e", "drive": "cascade"}
 FREE = {"brakes": 0, "refused": 0}
+GRASPS = FREE | {"unseen": 0, "false": 0, "dead": 0}
 MET = {"unnoticed_s": 0.3, "force_1s": 20, "tries": 1, "home_off_mrad": 60}
 """Largest figures of contacts: time until the command slows; force a second later; tries until a plan back is executed.
 """
@@ -27,6 +30,12 @@ INSISTS = {"force_most": 190, "short_of_back": 0, "short_of_again": 0.1}
 """Largest figures of senders that go on into an obstacle: it is met again and again, gently."""
 FAST = MET | {"force_1s": 70}
 """Largest figures of fast contacts: the command goes back by at most 0.1 rad, so that soft drives keep pressing."""
+
+EXACT = {"most": 1.05, "late_ms": 0, "stands_s": 0, "rejected": 0}
+"""Largest figures of chunks without errors, which the command follows to the last bit."""
+NOISY = {"rms": 1.2, "stands_s": 0, "rejected": 0}
+PAUSED = {"most": 1.01, "back": 0.01, "off": 0.01, "last": 1e-3, "rejected": 0}
+"""Largest figures of single actions with pauses."""
 
 SCENARIOS: dict[str, Scenario] = {
     "policy": (free.streamed, FREE),
@@ -83,14 +92,21 @@ SCENARIOS: dict[str, Scenario] = {
     "soft wall at 0.1": (partial(contacts.wall, speed=0.1, angle=0.2, stiffness=2000.0), SOFTLY),
     "wall, streamed back": (partial(contacts.wall, speed=0.5, streamed=True), MET),
     "wall after slow motion, hobby": (partial(contacts.wall, speed=0.5, first=0.03, **HOBBY), MET),
-    "grasps": (grasps.grasps, FREE | {"unseen": 0, "dead": 0}),
-    "grasps, soft": (partial(grasps.grasps, drive=grasps.SOFT), FREE | {"unseen": 0, "dead": 0}),
+    "grasps": (grasps.grasps, GRASPS),
+    "grasps, soft": (partial(grasps.grasps, drive=grasps.SOFT), GRASPS),
+    "grasps, SO-101": (partial(grasps.grasps, **SO101), GRASPS),
     "switched hand": (grasps.switched, {"brakes": 0, "between": 0, "off_s": 0.045}),
-    "wall at 0.5, with a grasp": (partial(contacts.wall, arm=grasps.ARM, speed=0.5, half=0.02), MET),
+    "wall at 0.5, with a hand": (partial(contacts.wall, arm=grasps.ARM, drive=grasps.FIRM, speed=0.5), MET),
+    "wall at 0.5, with a grasp": (
+        partial(contacts.wall, arm=grasps.ARM, drive=grasps.FIRM, speed=0.5, width=0.04),
+        MET,
+    ),
     "wall at 0.03, with a grasp": (
-        partial(contacts.wall, arm=grasps.ARM, speed=0.03, angle=0.08, seconds=4.0, half=0.02),
+        partial(contacts.wall, arm=grasps.ARM, drive=grasps.FIRM, speed=0.03, angle=0.08, seconds=4.0, width=0.04),
         SLOWLY,
     ),
+    "wall at 0.5, SO-101": (partial(contacts.wall, speed=0.5, **SO101), MET),
+    "wall at 0.5, SO-101, with a grasp": (partial(contacts.wall, speed=0.5, width=0.03, **SO101), MET),
     "pushed at rest": (contacts.pushed, FREE | {"next_off_mrad": 60}),
     "pushed at rest, 200 N": (partial(contacts.pushed, newton=200.0), {"next_off_mrad": 60}),
     "pushed in motion": (partial(contacts.pushed, moving=0.5), FREE),
@@ -114,6 +130,14 @@ SCENARIOS: dict[str, Scenario] = {
     "emergency stop, alive": (partial(power.emergency_stop, restart=False), {"home_off_mrad": 60}),
     "led by a hand": (power.guided, {"warned": 0, "next_speed": 0.8, "home_off_mrad": 60}),
     "led by a hand, restart": (partial(power.guided, restart=True), {"home_off_mrad": 60}),
+    "chunks, SO-101 without ROS": (smooth.chunks, EXACT),
+    "chunks, SO-101 without ROS, 0.8 s": (partial(smooth.chunks, policy=smooth.SLOW), EXACT),
+    "chunks, ALOHA without ROS": (partial(smooth.chunks, policy=smooth.ACT, **ALOHA), EXACT),
+    "chunks, ALOHA without ROS, 0.8 s": (partial(smooth.chunks, policy=smooth.SLOW_ACT, **ALOHA), EXACT),
+    "noisy chunks, SO-101 without ROS": (partial(smooth.chunks, policy=smooth.noisy(smooth.Policy())), NOISY),
+    "noisy chunks, ALOHA without ROS": (partial(smooth.chunks, policy=smooth.noisy(smooth.ACT), **ALOHA), NOISY),
+    "pauses, SO-101 without ROS": (smooth.paused, PAUSED),
+    "pauses, ALOHA without ROS": (partial(smooth.paused, hz=50.0, **ALOHA), PAUSED),
 }
 
 PRESSES = {"force_1s": 190, "force_last": 190}

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rig.physics import contacts, demo, free
+from rig.physics import contacts, demo, free, grasps
 from rig.physics.arms import ARMS
 from rig.physics.drives import Drive
 from rig.physics.packages import Absent, model_text, mujoco_module
+from rig.physics.robot import PhysicalRobot
 from rig.physics.run import faults, run
 from rig.physics.scenarios import SCENARIOS
 
@@ -28,12 +29,14 @@ ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
     *("policy, hobby", "plans, soft", "slow, hobby", "wall at 0.03", "table at 0.05", "led by a hand"),
     *("fast policy, unlike drives, by chance", "misread encoder", "stop while the network stalls"),
-    *("grasps", "switched hand"),
+    *("grasps", "grasps, SO-101", "switched hand"),
+    *("chunks, SO-101 without ROS, 0.8 s", "noisy chunks, SO-101 without ROS", "pauses, SO-101 without ROS"),
 )
 """Each of the first six fails with thresholds that do not adapt to the arm, without growth, or without comparison at
 rest; the others fail if the stop after a plan leaves the blend no room, if two misread states within a second count as
-two publishers, if a stop is sent while the network stands still, if a grasp counts as a tracking error, and if rows of
-a channel that is switched are interpolated or count twice.
+two publishers, if a stop is sent while the network stands still, if a grasp counts as a tracking error, if rows of a
+channel that is switched are interpolated or count twice, and, without ROS, if chunks begin when they arrive, if noise
+is followed, and if the way goes on while no action comes.
 """
 
 
@@ -41,6 +44,26 @@ a channel that is switched are interpolated or count twice.
 def test_a_physical_arm(name: str) -> None:
     figures = SCENARIOS[name][0](0)
     assert not faults(name, figures), figures
+
+
+@pytest.mark.parametrize("arm", [name for name, arm in ARMS.items() if arm.gripper])
+def test_an_object_stays_between_the_pads_only_while_they_press_on_it(arm: str) -> None:
+    for stays, closes in ((True, True), (False, False)):
+        robot = PhysicalRobot(arm, "so101" if arm == "so101" else grasps.FIRM)
+        robot.settle(0.3)
+        robot.object.offer(0.04)
+        place = np.append(robot.home[:-1], robot.arm.gripper.closed if closes else robot.arm.gripper.opened)
+        robot.follow(place, 600)
+        assert robot.object.is_kept, "it is offered"
+        robot.object.let_go()
+        robot.follow(place, 300)
+        assert robot.object.is_kept == stays
+        assert abs(robot.output()[0][-1] - place[-1]) > 0.01 or not closes
+    robot.object.offer(0.04)
+    robot.object.fall()
+    robot.object.let_go()
+    robot.follow(np.append(robot.home[:-1], robot.arm.gripper.closed), 600)
+    assert not robot.object.is_kept and abs(robot.output()[0][-1] - robot.arm.gripper.closed) < 0.01
 
 
 DRIVES = st.builds(
