@@ -44,8 +44,8 @@ def grasps(seed: int = 0, *, arm: str = ARM, drive: str | Drive = FIRM, count: i
 
     def judge(holds: bool) -> None:
         found = grip.held
-        counts["unseen"] += holds and not found and away() > least
-        counts["false"] += bool(found) and away() < least / _TOLD**2
+        counts["unseen"] += int(holds and not found and away() > least)
+        counts["false"] += int(bool(found) and away() < least / _TOLD**2)
         counts["dead"] += any(not one.moves for one in found)
 
     for _ in range(count):
