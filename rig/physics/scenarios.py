@@ -33,9 +33,10 @@ FAST = MET | {"force_1s": 70}
 
 EXACT = {"most": 1.05, "late_ms": 0, "stands_s": 0, "rejected": 0}
 """Largest figures of chunks without errors, which the command follows to the last bit."""
-NOISY = {"rms": 1.2, "stands_s": 0, "rejected": 0}
-PAUSED = {"most": 1.01, "back": 0.01, "off": 0.01, "last": 1e-3, "rejected": 0}
-"""Largest figures of single actions with pauses."""
+NOISY = {"rms": 1.25, "stands_s": 0, "rejected": 0}
+"""Largest figures of chunks that are off by 5 mrad, with actions off by 1 mrad, at a bandwidth of 2.5 Hz."""
+PAUSED = {"most": 1.01, "back": 1.0, "off": 3.0, "last": 1e-3}
+"""Largest figures of single actions with pauses: it stops behind the last action, and the next one lies a bit back."""
 
 SCENARIOS: dict[str, Scenario] = {
     "policy": (free.streamed, FREE),
@@ -134,8 +135,14 @@ SCENARIOS: dict[str, Scenario] = {
     "chunks, SO-101 without ROS, 0.8 s": (partial(smooth.chunks, policy=smooth.SLOW), EXACT),
     "chunks, ALOHA without ROS": (partial(smooth.chunks, policy=smooth.ACT, **ALOHA), EXACT),
     "chunks, ALOHA without ROS, 0.8 s": (partial(smooth.chunks, policy=smooth.SLOW_ACT, **ALOHA), EXACT),
-    "noisy chunks, SO-101 without ROS": (partial(smooth.chunks, policy=smooth.noisy(smooth.Policy())), NOISY),
-    "noisy chunks, ALOHA without ROS": (partial(smooth.chunks, policy=smooth.noisy(smooth.ACT), **ALOHA), NOISY),
+    "noisy chunks, SO-101 without ROS": (
+        partial(smooth.chunks, policy=smooth.noisy(smooth.QUICK), bandwidth=2.5),
+        NOISY,
+    ),
+    "noisy chunks, ALOHA without ROS": (
+        partial(smooth.chunks, policy=smooth.noisy(smooth.ACT), bandwidth=2.5, **ALOHA),
+        NOISY,
+    ),
     "pauses, SO-101 without ROS": (smooth.paused, PAUSED),
     "pauses, ALOHA without ROS": (partial(smooth.paused, hz=50.0, **ALOHA), PAUSED),
 }
