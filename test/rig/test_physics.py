@@ -21,7 +21,8 @@ from rig.physics.scenarios import SCENARIOS
 
 try:
     mujoco_module()
-    model_text("gym-hil==0.1.14", "gym_hil/assets/panda.xml")
+    for arm in ("panda", "vx300s", "so101"):
+        model_text(ARMS[arm].package, ARMS[arm].model)
 except Absent as absent:
     pytest.skip(str(absent), allow_module_level=True)
 pytestmark = pytest.mark.slow
