@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kit.controller import SECOND
+
 from .arms import ARMS
 from .free import SMALL
 from .robot import PhysicalRobot
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "lerobot"))
-from lerobot_robot_ros2_control.servos import SECOND_NS, Servos
+from lerobot_robot_ros2_control.servos import Servos
 
 _CYCLE_S, _BEGIN_S, _JUDGED_S = 0.01, 10.0, 2.5
 """Time between commands, the clock at the beginning, and the time from which on motions are judged, s."""
@@ -86,7 +88,7 @@ class Played:
         self.rows: list[tuple[float, np.ndarray, np.ndarray]] = []
 
     def _now_ns(self) -> int:
-        return round((_BEGIN_S + self.time) * SECOND_NS)
+        return round((_BEGIN_S + self.time) * SECOND)
 
     def _write(self, position: np.ndarray) -> None:
         self.command = position.copy()
