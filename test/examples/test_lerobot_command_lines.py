@@ -225,7 +225,7 @@ def run(arm: SimulatedArm, environment: dict[str, str], log: Path, *command: obj
 def test_rollouts_move_an_arm_within_its_limits(
     program: str, inference: str, arm: SimulatedArm, robot: list[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
-    told = run(
+    run(
         arm, environment, tmp_path / "log", PROGRAMS / program, *robot,
         *policy(environment, tmp_path / "policy", 1.0, 4, inference), f"--fps={FPS}", f"--duration={SECONDS}",
         "--robot.cameras={front: {type: still, width: 32, height: 32, fps: 5}}",
@@ -233,7 +233,6 @@ def test_rollouts_move_an_arm_within_its_limits(
     went = arm.commands[:, 0, COLUMNS]
     assert np.ptp(went, axis=0).max() > 0.1, "the policy moves the arm"
     assert np.abs(arm.position[COLUMNS]).max() < 0.05, "LeRobot brings it back"
-    assert "expected an action every" not in told.partition("initial position before shutdown")[0]
     arm.run(1.0)
     arm.assert_at_rest()
     arm.assert_within(LIMITS)
@@ -273,12 +272,12 @@ def test_what_is_recorded_is_replayed(
 
 @pytest.mark.parametrize("program", ["lerobot-rollout", "lerobot-rollout-chunks"])
 def test_rollouts_move_any_robot_without_ros(program: str, environment: dict[str, str], tmp_path: Path) -> None:
-    file, fps, limit = tmp_path / "commands.json", 30, 500.0
+    file, fps = tmp_path / "commands.json", FPS
     command = [
         PROGRAMS / program, "--robot.type=smooth", "--robot.id=arm", f"--robot.fps={fps}", "--robot.of.type=ghost",
         "--robot.of.id=ghost", f"--robot.of.file={file}", f"--robot.of.calibration_dir={tmp_path / 'calibration'}",
-        f"--robot.calibration_dir={tmp_path / 'calibration'}", f"--robot.acceleration={limit:g}",
-        *policy(environment, tmp_path / "policy", 50.0, 20), f"--fps={fps}", "--duration=4",
+        f"--robot.calibration_dir={tmp_path / 'calibration'}",
+        *policy(environment, tmp_path / "policy", 50.0, 4), f"--fps={fps}", f"--duration={SECONDS}",
     ]  # fmt: skip
     done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
