@@ -45,9 +45,7 @@ def test_a_plan_that_rests_up_to_rounding_is_slowed_as_one_at_rest(speed: float,
 
 @ORDERS
 @settings(max_examples=6, deadline=None)
-@given(
-    st.sampled_from(["float32", "noise"]), st.floats(-12.0, -6.7), st.floats(0.1, 10.0), st.sampled_from([0.0, 1e3])
-)
+@given(st.sampled_from(["float32", "noise"]), st.floats(-12.0, -6.7), st.floats(0.1, 10.0), st.sampled_from([0.0, 1e3]))
 def test_rows_that_are_twins_but_for_rounding_change_nothing(
     order: int, kind: str, exponent: float, scale: float, offset: float
 ) -> None:
