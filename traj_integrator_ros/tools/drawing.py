@@ -30,6 +30,10 @@ HEAD_INCHES = 0.7
 """Height of the title and the headings, inches."""
 _FITTED = 8
 """Largest number of joints whose panels are laid out by the sizes of their texts, which is slow."""
+_FEW_TICKS = 4
+"""Largest number of intervals between the ticks of more joints than that: each tick takes half a millisecond."""
+_BESIDE_TICKS = -0.2
+"""Place of their labels, as a share of a panel's width."""
 SHOWN_LIMIT = 3.0
 """Distance of a limit, as a multiple of the motion's range, beyond which it is given as text: it would flatten the
 curve.
@@ -86,7 +90,8 @@ def draw_motion(
     common = Counter(map(units.in_figures, shown)).most_common(1)[0][0]
     width, height = COLUMN_INCHES * len(QUANTITIES), HEAD_INCHES + ROW_INCHES * len(shown)
     edges = {"left": 0.09, "right": 0.99, "bottom": 0.5 / height, "top": 1 - 0.8 / height, "wspace": 0.2, "hspace": 0.2}
-    with figure(path, width, height, margins=edges if len(shown) > _FITTED else None) as fig:
+    many = len(shown) > _FITTED
+    with figure(path, width, height, margins=edges if many else None) as fig:
         fig.suptitle(title or Path(samples.source).name)
         # Shared axes would ask each other for their limits whenever one changes: the square of the number of joints.
         panels = fig.subplots(len(shown), len(QUANTITIES), squeeze=False)
@@ -112,11 +117,16 @@ def draw_motion(
             for axes in row:
                 tight_time(axes, begin, end)
                 axes.label_outer()
+                if many:
+                    axes.locator_params(nbins=_FEW_TICKS)
+            if many:  # Labels that are aligned ask each other for their sizes: the square of the number of joints.
+                row[0].yaxis.set_label_coords(_BESIDE_TICKS, 0.5)
         for axes in panels[-1]:
             axes.set_xlabel("time from start [s]")
         if reference is not None:
             panels[0][0].legend(loc="best", fontsize=9)
-        fig.align_ylabels(panels[:, 0])
+        if not many:
+            fig.align_ylabels(panels[:, 0])
 
 
 def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray, title: str) -> None:
