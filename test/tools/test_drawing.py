@@ -61,6 +61,19 @@ def test_a_joint_at_rest_is_drawn_at_rest_and_not_as_its_noise(
     assert min(spans) >= 1e-4 and len(spans) == 4
 
 
+@pytest.mark.parametrize("joints", [2, 9], ids=["few joints", "many joints"])
+def test_every_panel_has_numbers_of_its_own_quantity(
+    tmp_path: Path, quadratic: Samples, monkeypatch: pytest.MonkeyPatch, joints: int
+) -> None:
+    many = {name: np.tile(getattr(quadratic, name), joints)[:, :joints] for name in QUANTITIES}
+    samples = dataclasses.replace(quadratic, joint_names=tuple(f"j{k}" for k in range(joints)), **many)
+    shown = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda drawn, *_, **__: shown.append(drawn))
+    draw_motion(tmp_path / "panels.png", samples, Robot())
+    numbers = [any(one.label1.get_visible() for one in axes.yaxis.get_major_ticks()) for axes in shown[0].axes]
+    assert len(numbers) == 4 * joints and all(numbers)
+
+
 def test_the_figure_has_units_of_the_urdf_and_limits_of_a_point(tmp_path: Path, quadratic: Samples) -> None:
     rows = {name: getattr(quadratic, name)[:1] for name in ("time", *QUANTITIES[:3])}
     point = dataclasses.replace(quadratic, **rows, jerk=None)

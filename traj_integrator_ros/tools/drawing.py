@@ -116,7 +116,7 @@ def draw_motion(
                 _draw_limits(axes, drawn[quantity], index, _bounds(robot.limits, joint, quantity))
             for axes in row:
                 tight_time(axes, begin, end)
-                axes.label_outer()
+                axes.tick_params(labelbottom=joint == shown[-1])
                 if many:
                     axes.locator_params(nbins=_FEW_TICKS)
             if many:  # Labels that are aligned ask each other for their sizes: the square of the number of joints.
