@@ -11,6 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pipelines import NOW_S, ArmLoop, SimulatedNode, rejected
 
+from traj_integrator_ros.governor.grips import Grips
 from traj_integrator_ros.limits.urdf import read_urdf
 from traj_integrator_ros.parameters.in_force import RobotLimits
 from traj_integrator_ros.parameters.parameters import InvalidParameters, NodeParameters
@@ -125,6 +126,19 @@ def test_a_grasp_is_told_with_its_place_until_the_gripper_opens() -> None:
     assert grip.told(loop.node.parameters.joint_names) == "finger at 0.02, commanded to 0"
     loop.run(1.0, send)
     assert not loop.node.pipeline.grips
+
+
+def test_a_grasp_is_told_all_the_time_while_its_object_gives_way() -> None:
+    grips, told = Grips(), []
+    for k in range(200):
+        time_s = 0.01 * k
+        creeps = 0.0005 * max(0, int((time_s - 0.8) / 0.2))
+        position = max(OPEN - 0.1 * time_s, 0.02) - creeps  # It closes within 0.2 s, and begins to creep at 1 s.
+        commanded = max(OPEN - 0.1 * (time_s + LAG_S), CLOSED)
+        grips.take(np.array([position]), np.array([commanded]), int(time_s * 1e9), np.array([0.004]))
+        told.append(len(grips.held) == 1 and grips.held[0].moves)
+    first = told.index(True)
+    assert 0.01 * first < 0.7 and all(told[first:])
 
 
 @pytest.mark.parametrize("until", [1.2, 1.8])

@@ -59,7 +59,7 @@ class Grips:
         if len(self._place) != len(position):
             self._place, self._led = position, commanded
             self._stands_ns, self._led_ns = np.full((2, len(position)), stamp_ns)
-            self._way = np.zeros(len(position))
+            self._way, self._held_at = np.zeros(len(position)), np.full(len(position), np.nan)
             self._rested, self._above, self._below = np.array([[True], [False], [False]]) & np.isfinite(grip)
         moved = np.abs(position - self._place) > _MOVES * grip
         led = np.abs(commanded - self._led) > _MOVES * grip
@@ -72,7 +72,10 @@ class Grips:
         ahead = commanded - self._place
         self._rested = (self._rested | stood) & ~moved
         self._above, self._below = (self._above | (ahead > grip)) & ~moved, (self._below | (ahead < -grip)) & ~moved
-        is_held = (np.abs(ahead) > grip) & (stamp_ns - self._stands_ns >= _STANDS_NS)
+        # An object gives way a little under the press: a gripper that is held back may creep on.
+        stands = (stamp_ns - self._stands_ns >= _STANDS_NS) | (np.abs(position - self._held_at) <= grip)
+        is_held = (np.abs(ahead) > grip) & stands
+        self._held_at = np.where(is_held, np.where(np.isnan(self._held_at), position, self._held_at), np.nan)
         dead = (self._rested & (self._way * ahead <= 0)) | (self._above & self._below)
         self.held = tuple(
             Grip(joint, float(position[joint]), float(commanded[joint]), moves=not dead[joint])
