@@ -88,7 +88,7 @@ def _faults(record: Record) -> list[str]:
 
 def _late(record: Record, limits: Limits) -> list[str]:
     found = []
-    for client, what in (("planner", "answer"), ("optimizer", "answer"), ("controller", "motion after the last one")):
+    for client, what in (("planner", "answer"), ("optimizer", "answer"), ("controller", "motion after the one before")):
         took_s = record.latencies_ms(client) / 1e3
         if late := int((took_s > limits.late).sum()):
             got = f"{late} later, at worst {took_s.max():.2f} s"

@@ -97,7 +97,7 @@ def _grown(record: Record) -> None:
         (_grown, "memory: expected growth of at most 4 MiB from the first 5 s to the last, got 400.0 to 405.0 MiB"),
         (_slower("planner"), "planner latency: expected a p99 of the last 5 s of at most"),
         (_late("optimizer"), "optimizer: expected every answer within 1 s, got 1 later, at worst 1.20 s"),
-        (_late("controller"), "controller: expected every motion after the last one within 1 s, got 1 later, at worst"),
+        (_late("controller"), "controller: expected every motion after the one before within 1 s, got 1 later"),
         (lambda record: record.stops_s.append(float("inf")), "operator: 1 of 21 calls of ~/stop lost"),
         (lambda record: record.stops_s.clear(), "operator: expected answers of ~/stop, got none"),
         (

@@ -63,7 +63,7 @@ class SentMotion(NamedTuple):
     """True if only what was executed is left of it."""
 
     def until(self, following: SentMotion) -> SentMotion:
-        """Return what was executed until the following motion began: hundreds of whole motions fill the memory."""
+        """Return the part that was executed before the following motion began; whole motions would fill the memory."""
         plan, later = self.plan, following.plan
         if plan is not None and later is not None:
             plan = plan.ending(later.valid_from_ns)

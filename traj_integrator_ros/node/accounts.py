@@ -175,6 +175,6 @@ class LatencyRing:
         """Return percentiles of the stored latencies, ms, interpolated linearly; None for each if there are none."""
         if not self._seconds:
             return [None] * len(percents)
-        ordered = np.sort(np.fromiter(self._seconds, float))  # np.percentile takes ten times as long
+        ordered = np.sort(np.fromiter(self._seconds, float))  # np.percentile took a fifth of a status
         ranks = np.array(percents) / 100 * (len(ordered) - 1)
         return (1e3 * np.interp(ranks, np.arange(len(ordered)), ordered)).tolist()

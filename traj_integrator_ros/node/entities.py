@@ -42,7 +42,7 @@ SUPERVISION_PERIOD_S = 0.01
 RESTING_PERIOD_S = 0.05
 """Period of supervision while nothing moves and no input comes, s: each time costs 0.8 ms, most of it in rclpy."""
 QUIET_PERIOD_S = 0.5
-"""Period of supervision while no joint states arrive either, s: nothing but waking up is the cost of an idle node."""
+"""Period of supervision while no joint states arrive either, s: an idle node costs what its wake-ups cost."""
 STATE_DEPTH = 64
 """Depth of the queue of joint states: of those faster than 6 kHz (1.2 kHz at rest), only the newest are read."""
 CALL_DEPTH = 1000

@@ -31,9 +31,9 @@ HEAD_INCHES = 0.7
 _FITTED = 8
 """Largest number of joints whose panels are laid out by the sizes of their texts, which is slow."""
 _FEW_TICKS = 4
-"""Largest number of intervals between the ticks of more joints than that: each tick takes half a millisecond."""
+"""Largest number of intervals between ticks where more joints than `_FITTED` are drawn: ticks take most of the time."""
 _BESIDE_TICKS = -0.2
-"""Place of their labels, as a share of a panel's width."""
+"""Place of the joints' labels in such a figure, as a share of a panel's width."""
 SHOWN_LIMIT = 3.0
 """Distance of a limit, as a multiple of the motion's range, beyond which it is given as text: it would flatten the
 curve.
