@@ -28,8 +28,8 @@ _SPEED_ROWS = 36
 _SHARES = np.linspace(0.0, 1.0, 7)[:, None]
 """Lags at which a joint is compared with its command, as shares between its shortest and its longest lag."""
 _EVERY_NS = 3_500_000
-"""Shortest time between two comparisons, ns: an executor's joint states at 1 kHz are compared every 4 ms. The node
-reads one in 10 ms, since its supervision runs every 10 ms.
+"""Shortest time between two comparisons, ns: joint states at 1 kHz are compared every 4 ms, which is often enough for a
+supervision that runs every 10 ms.
 """
 _MOVES = 0.01
 """Share of full speed from which on a joint counts as moving: smaller changes of velocity teach no lag."""

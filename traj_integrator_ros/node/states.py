@@ -16,8 +16,8 @@ from .accounts import Accounts
 from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState
 from .intake import age_ns, take_waiting
 
-_EVERY_NS = 10_000_000
-"""Time between two joint states that are read, ns: a robot that moves is supervised as often."""
+_EVERY_NS = 4_000_000
+"""Time between two joint states that are read, ns: with 10 ms, a second publisher is braked for but not recognized."""
 
 
 class States:
@@ -97,7 +97,7 @@ class States:
 
 
 def _worth_reading(waiting: list[tuple[bytes, dict]]) -> list[tuple[bytes, dict]]:
-    """Choose the newest message of each publisher, and one in 10 ms before it: the supervision needs no more.
+    """Choose the newest message of each publisher, and one in 4 ms before it: the supervision needs no more.
 
     If the middleware does not say who sent the messages, or when they arrived, all are chosen.
     """
