@@ -30,12 +30,15 @@ def shape(times: np.ndarray) -> np.ndarray:
 
 
 class Scaled(SimulatedNode):
-    """A node, and a controller whose slider moves; `at` are the commanded positions of all cycles."""
+    """A node, and a controller whose slider moves; `at` are the commanded positions of all cycles.
 
-    def __init__(self, slider: Slider, *, keeps_clock: bool = False, **parameters: object) -> None:
+    Stamps of the controller's reports are those of `early` cycles before.
+    """
+
+    def __init__(self, slider: Slider, *, keeps_clock: bool = False, early: int = 0, **parameters: object) -> None:
         super().__init__(**limits(velocity=2.0, acceleration=10.0, jerk=200.0), **parameters)
         self.robot = Robot("ab", rate=500, hard_replacement=True, keeps_clock=keeps_clock)
-        self.slider, self.time_s, self.cycle = slider, NOW_S, 0
+        self.slider, self.time_s, self.cycle, self.early_s = slider, NOW_S, 0, early * CYCLE_S
         self.under_way: list[tuple[int, ExecutableTrajectory]] = []
         self.at: list[np.ndarray] = []
         self.go(0.1)
@@ -55,8 +58,9 @@ class Scaled(SimulatedNode):
                 self.measure(self.robot.measured()[0], now=self.time_s)
                 (position, velocity, acceleration), _ = self.robot.controller_state()
                 report = self.pipeline.controller_reports.report(
-                    ("a", "b"), position, velocity, acceleration, ns(self.time_s), self.slider(self.time_s - NOW_S)
-                )
+                    ("a", "b"), position, velocity, acceleration, ns(self.time_s - self.early_s),
+                    self.slider(self.time_s - NOW_S),
+                )  # fmt: skip
                 self.pipeline.report(report, ns(self.time_s))
                 self.sent(self.tick(self.time_s))
 
@@ -120,6 +124,19 @@ def test_chunks_are_taken_up_where_the_command_is(slider: Slider, space: Control
     assert not node.refused and not node.published.guard.brakes
     moved_by_slider = 0.7 * 0.7 * CYCLE_S  # at the moment at which the slider is moved, all at once
     assert node.jump() < moved_by_slider + 1e-3
+
+
+def test_reports_with_the_stamp_of_an_earlier_cycle_hurry_no_motion() -> None:
+    placed = []
+    for early in (0, 1):
+        node = Scaled(SLIDERS["1"], early=early, start_from="previous")
+        for k in range(20):
+            times = 0.1 * k + 0.04 * np.arange(1, 16)[:, None]
+            node.sent(node.send(0.3 * (1 - np.cos(2 * times)) * [1, -1], dt=0.04, now=node.time_s, stamp=node.time_s))
+            node.go(0.1)
+        assert not node.refused and node.jump() < 1e-4
+        placed.append(node.at)
+    np.testing.assert_allclose(*placed, atol=1e-5)
 
 
 def test_a_message_to_a_scaled_controller_does_not_depend_on_its_clock() -> None:

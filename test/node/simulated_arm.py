@@ -69,7 +69,7 @@ class SimulatedArm:
         self.is_off = False
         """True if the controller is off, as in an emergency stop: it takes, commands and reports nothing."""
         self.client.trajectories.clear()
-        self._received, self._commands, self.begin_ns = 0, [], self.now_ns
+        self._received, self._commands, self.begin_ns = 0, [], self.now_ns - _CYCLE_NS
         self.run(0.4)
 
     def run(self, duration_s: float, period_s: float = 0.0, send: Callable[[], None] | None = None) -> None:
@@ -108,9 +108,12 @@ class SimulatedArm:
         return len(self._commands)
 
     def assert_within(self, limits: Limits, begin: int = 0) -> None:
-        """Check that commands from a cycle on have no steps and keep the limits."""
+        """Check that commands from a cycle on have no steps and keep the limits; a skipped cycle is a step, too."""
         commands = self.commands[max(begin - 1, 0) :]
         assert np.isfinite(commands).all()
+        moved, stated = np.diff(commands[:, :2], axis=0) * RATE, (commands[1:, 1:] + commands[:-1, 1:]) / 2
+        off = np.abs(moved - stated).max(axis=(0, 2), initial=0.0)
+        assert (off <= 0.02 * np.array(limits[:2])).all(), f"velocity and acceleration: off the stated by {off}"
         for order, (limit, slack) in enumerate(zip(limits, (1.002, 1.01, 1.05), strict=True)):
             # Changes of commanded positions, velocities and accelerations over a cycle.
             change = np.abs(np.diff(commands[:, order], axis=0)) * RATE
@@ -128,13 +131,14 @@ class SimulatedArm:
         assert velocity < 1e-9 and acceleration < 1e-4, self._commands[-1]
 
     def _pass_cycle(self) -> None:
-        self.now_ns += _CYCLE_NS
-        if self.now_ns % (_STATES_EVERY * _CYCLE_NS) == 0:
-            self.tell_time()
+        """Command the joints, and publish at the begin of the next cycle: a report has the reference of its stamp."""
         for message in self.client.trajectories[self._received :]:
             self._receive(message)
         rests = np.stack([self.robot.measured()[0], *np.zeros((2, len(self.client.joint_names)))])
         self._commands.append(rests if self.is_off else self.robot.update(self.now_ns - self.begin_ns))
+        self.now_ns += _CYCLE_NS
+        if self.now_ns % (_STATES_EVERY * _CYCLE_NS) == 0:
+            self.tell_time()
         if self.cycles % _STATES_EVERY == 0 and self.robot.reading:
             self.client.publish_state(*self.robot.measured(), stamp_ns=self.now_ns)
         if self.reporting and not self.is_off and self.cycles % _REPORTS_EVERY == 0:

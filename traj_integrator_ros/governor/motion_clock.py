@@ -114,6 +114,8 @@ class MotionClock:
         expected_ns = begun_ns + round((rate + self.rate) / 2 * span_ns)
         found_ns = seen(expected_ns, span_ns + _NEAR_NS)
         found_ns = expected_ns if found_ns is None else found_ns
+        if rate == self.rate == 1.0:  # No motion is ahead of its own times: the stamp is that of an earlier cycle.
+            found_ns = min(found_ns, max(robot_ns, expected_ns))
         self._learn(robot_ns, found_ns, changes)
         corrected = abs(found_ns - expected_ns) > _AGREES_NS
         if changes or corrected:
