@@ -77,6 +77,21 @@ def test_publishers_that_contradict_each_other_stop_the_motion(place: float, eve
         assert np.ptp(np.array(ways)[150:], axis=0).max() < 1e-9, "it stands"
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.floats(0.3, 3.0), st.integers(2, 20), st.integers(0, 2**16))
+def test_a_second_publisher_that_is_faster_is_never_believed(place: float, times: int, seed: int) -> None:
+    node, random, told = moving(), np.random.default_rng(seed), set()
+    period = 0.02
+    for tick in range(60):
+        now = NOW_S + period * tick
+        measured(node, command(node, now)[0], now)
+        for at in now + period * np.sort(random.uniform(0.02, 0.98, times if tick >= 40 else 0)):
+            told.add(measured(node, place, at))
+            node.tick(at)
+    assert told == {RejectionReason.CONTRADICTORY_STATE}
+    assert node.published.guard.kind is RejectionReason.CONTRADICTORY_STATE and node.published.guard.brakes == 1
+
+
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 20])
 @pytest.mark.parametrize("first", [0, 1])
 def test_no_first_motion_begins_on_states_that_contradict_each_other(count: int, first: int) -> None:

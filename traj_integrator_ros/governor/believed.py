@@ -20,6 +20,8 @@ _REMEMBERED_NS = SECOND_NS
 """Time, ns, for which a doubted state is remembered, and for which nothing begins after a contradiction."""
 _AGREES_NS = 500_000_000
 """Time, ns, within which a second state confirms a doubted one: within a second, a joint can come almost anywhere."""
+_ANSWERS = 1.5
+"""Periods of the states before, after which they count as ended: a second publisher may be faster than the first."""
 _PERIOD = 0.02
 """Weight of the newest interval in the mean interval between states: states without stamps may arrive together."""
 
@@ -28,7 +30,7 @@ class Believed:
     """Decides for each joint state whether it is possible after the last one that was believed.
 
     An impossible state is counted as doubted. If the next one agrees with it, the joint has jumped, and both are
-    believed. If the next one agrees with the states before instead, two publishers contradict each other.
+    believed. If a next one agrees with the states before instead, two publishers contradict each other.
     """
 
     def __init__(self, joint_names: Sequence[str]) -> None:
@@ -66,6 +68,10 @@ class Believed:
         """Longest of the joints' usual times from one state to the next, ns; 0: not known."""
         return float(self._period_ns.max(initial=0.0))
 
+    def doubts(self, now_ns: int) -> bool:
+        """Return whether a state was doubted within the last 0.5 s."""
+        return bool(self._doubted_ns) and now_ns - self._doubted_ns < _AGREES_NS
+
     def take(self, joints: np.ndarray, position: np.ndarray, stamp_ns: int, now_ns: int) -> Rejected | None:
         """Take the positions of some joints; returns the reason if they are not believed, otherwise None.
 
@@ -78,7 +84,7 @@ class Believed:
         """
         gaps_ns = stamp_ns - self._stamps_ns[joints]
         far = self._is_far(joints, position, self._position, gaps_ns)
-        recent = now_ns - self._doubted_ns < _AGREES_NS
+        recent = self.doubts(now_ns)
         if not far.any():
             known = self._period_ns[joints] > 0
             self._period_ns[joints] += np.where(known, _PERIOD, 1.0) * (
@@ -86,8 +92,10 @@ class Believed:
             )
             self._came_back |= recent
         elif recent and not self._is_far(joints, position, self._other, stamp_ns - self._other_ns[joints])[far].any():
-            if self._came_back:
-                self._contradicted_ns, self._doubted_ns = now_ns, now_ns
+            # The publisher of the states before is given the time to contradict this one.
+            if self._came_back or (gaps_ns < _ANSWERS * self._period_ns[joints])[far].any():
+                if self._came_back:
+                    self._contradicted_ns = self._doubted_ns = now_ns
                 return self._doubt(joints, position, stamp_ns, far)
         else:
             self._doubted_ns, self._came_back = now_ns, False

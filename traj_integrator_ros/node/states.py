@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64
@@ -16,8 +16,8 @@ from .accounts import Accounts
 from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState
 from .intake import age_ns, take_waiting
 
-_EVERY_NS = 4_000_000
-"""Time between two joint states that are read, ns: with 10 ms, a second publisher is braked for but not recognized."""
+_EVERY_NS = 10_000_000
+"""Time between two joint states that are read, ns: a robot that moves is supervised as often."""
 
 
 class States:
@@ -39,6 +39,8 @@ class States:
         self._clock = pipeline.published.clock
         self.arrived_s = 0.0
         """When a message arrived last, s of the steady clock."""
+        self._read_ns: dict[bytes, int] = {}
+        """When the last message that was read arrived, ns of the system's clock, by its publisher."""
         self._first_joint = pipeline.parameters.joint_names[0]
         self._read_report = None
         if JointTrajectoryControllerState is not None:
@@ -51,8 +53,8 @@ class States:
             # Until a simulation has told its time, messages wait: read now, they would seem as old as it is late.
             waiting = [*take_waiting(self._entities.joint_states, STATE_DEPTH if now_ns else 0)]
             # The observation of a policy may be any joint state.
-            all_count = self._pipeline.parameters.relative.any()
-            for message, info in waiting if all_count else _worth_reading(waiting):
+            all_count, believed = self._pipeline.parameters.relative.any(), self._pipeline.joint_states.believed
+            for message, info in worth_reading(waiting, self._read_ns, lambda: all_count or believed.doubts(now_ns)):
                 self.arrived_s = time.monotonic()
                 with self._accounts.guard("joint_states"):
                     names, *state, stamp_ns = read_joint_state(message)
@@ -96,19 +98,33 @@ class States:
                 self._clock.take(stamps, stamp_ns, arrived_ns)
 
 
-def _worth_reading(waiting: list[tuple[bytes, dict]]) -> list[tuple[bytes, dict]]:
-    """Choose the newest message of each publisher, and one in 4 ms before it: the supervision needs no more.
+def worth_reading(
+    waiting: list[tuple[bytes, dict]], read_ns: dict[bytes, int], all_count: Callable[[], bool]
+) -> Iterator[tuple[bytes, dict]]:
+    """Yield the newest message of each publisher, and one in 10 ms before it: the supervision needs no more.
 
-    If the middleware does not say who sent the messages, or when they arrived, all are chosen.
+    As long as states are doubted, all are worth reading: of two publishers that alternate, the choice might take one.
+
+    Args:
+        waiting: messages and what the middleware says of them. If it does not say who sent them, and when they arrived,
+            all are yielded.
+        read_ns: when the last message that was read arrived, by its publisher; it is brought up to date.
+        all_count: whether all messages are yielded from here on; it is asked for each message.
+
     """
-    kept: list[tuple[bytes, dict]] = []
-    later: dict[bytes, int] = {}
-    for message, info in reversed(waiting):
-        publisher, arrived_ns = info.get("publisher_gid"), info.get("received_timestamp")
-        if isinstance(publisher, Mapping) and arrived_ns:
-            key = bytes(publisher["data"])
-            if later.get(key, arrived_ns + _EVERY_NS) - arrived_ns < _EVERY_NS:
-                continue
-            later[key] = arrived_ns
-        kept.append((message, info))
-    return kept[::-1]
+    senders = [_sender(info) for _, info in waiting]
+    newest = dict(zip(senders, range(len(senders)), strict=True))
+    for sender in [one for one in read_ns if one not in newest]:
+        del read_ns[sender]
+    for place, (sender, (message, info)) in enumerate(zip(senders, waiting, strict=True)):
+        arrived_ns = info.get("received_timestamp") if sender else None
+        is_due = not arrived_ns or sender not in read_ns or not 0 <= arrived_ns - read_ns[sender] < _EVERY_NS
+        if is_due or place == newest[sender] or all_count():
+            read_ns[sender] = arrived_ns or 0
+            yield message, info
+
+
+def _sender(info: Mapping[str, object]) -> bytes:
+    """Return the identity of a message's publisher; empty if the middleware does not say it."""
+    publisher = info.get("publisher_gid")
+    return bytes(publisher["data"]) if isinstance(publisher, Mapping) else b""
