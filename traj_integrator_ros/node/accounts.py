@@ -166,15 +166,20 @@ class LatencyRing:
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=_LATENCIES_KEPT)
+        self._known: dict[tuple[float, ...], list[float | None]] = {}
+        """Percentiles since the last latency was added."""
 
     def add(self, seconds: float) -> None:
         """Add one latency, s."""
         self._seconds.append(seconds)
+        self._known.clear()
 
     def percentiles_ms(self, *percents: float) -> list[float | None]:
         """Return percentiles of the stored latencies, ms, interpolated linearly; None for each if there are none."""
         if not self._seconds:
             return [None] * len(percents)
-        ordered = np.sort(np.fromiter(self._seconds, float))  # np.percentile took a fifth of a status
-        ranks = np.array(percents) / 100 * (len(ordered) - 1)
-        return (1e3 * np.interp(ranks, np.arange(len(ordered)), ordered)).tolist()
+        if percents not in self._known:
+            ordered = np.sort(np.fromiter(self._seconds, float))  # np.percentile took a fifth of a status
+            ranks = np.array(percents) / 100 * (len(ordered) - 1)
+            self._known[percents] = (1e3 * np.interp(ranks, np.arange(len(ordered)), ordered)).tolist()
+        return self._known[percents]

@@ -38,6 +38,10 @@ _CLOCK_OFFSET_S = 0.02
 _UNTIMELY = ("late", "starved", "out_of_order")
 _PERCENTS = 50, 99
 _COUNTS_OF_EXECUTION = ("dropped_steps", *_UNTIMELY, "slowed", "brakes")
+_REJECTED, _WARNED = (
+    {reason: f"{what}.{reason.value}" for reason in RejectionReason} for what in ("rejected", "warned")
+)
+"""Keys of the counts of each reason."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,8 @@ class Diagnostics:
         """Counts in the previous message: rejections, and violations that were executed nevertheless."""
         self._execution = ExecutionReport()
         self._clock_steps = 0
+        self._shown: dict[str, KeyValue] = {}
+        """What the previous message showed: most of it is the same in the next one, and is not built again."""
 
     def message(self, status: NodeStatus, stamp: Time) -> DiagnosticArray:
         """Build the message for a status."""
@@ -108,7 +114,12 @@ class Diagnostics:
             # A trajectory that does not continue the previous one comes during its brake, or after it.
             untimely["starved"] = 0
         level, summary = _judge(status, rejected, warned, untimely)
-        values = [KeyValue(key=key, value=value) for key, value in _values(status).items()]
+        shown = self._shown
+        self._shown = {
+            key: shown[key] if key in shown and shown[key].value == value else KeyValue(key=key, value=value)
+            for key, value in _values(status).items()
+        }
+        values = list(self._shown.values())
         entry = DiagnosticStatus(level=level, name=self._name, message=summary, hardware_id=status.robot, values=values)
         return DiagnosticArray(header=Header(stamp=stamp), status=[entry])
 
@@ -205,8 +216,8 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "lead_margin_median_ms": _shown(execution.lead_margin_median_s, scale=1e3),
         **{name: getattr(execution, name) for name in _COUNTS_OF_EXECUTION},
         "slowed_by_s": _shown(execution.slowed_by_s),
-        **{f"rejected.{reason.value}": accounts.rejected[reason] for reason in RejectionReason},
-        **{f"warned.{reason.value}": accounts.warned[reason] for reason in (*_LET_THROUGH, *accounts.warned)},
+        **{key: accounts.rejected[reason] for reason, key in _REJECTED.items()},
+        **{_WARNED[reason]: accounts.warned[reason] for reason in (*_LET_THROUGH, *accounts.warned)},
     }
     return {key: "none" if value is None else str(value) for key, value in values.items()}
 
