@@ -39,8 +39,6 @@ def message_costs(quick: bool) -> Iterator[Case]:
         yield costs("joint state at 1 kHz", "state", STATES_HZ)
         yield costs("compute_gradient at 50 Hz", "compute_gradient", CALLS_HZ)
         yield costs("sequence to batch and motion at 50 Hz", "sequence", SEQUENCES_HZ)
-        client.set_parameters(publish__joint_trajectory=False)
-        yield costs("sequence to batch at 50 Hz", "sequence", SEQUENCES_HZ)
         client.set_parameters(diagnostics__period=1 / STATUSES_HZ)
         yield costs("status on /diagnostics at 50 Hz", "", STATUSES_HZ, peers=False)
 

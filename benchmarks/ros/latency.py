@@ -42,9 +42,8 @@ PARAMETERS = {
     "supervision.deviation": 0.0,
     "publish.start_moving": True,
     "limits.start_deviation": 0.0,
-    "publish.rest_tolerance": 0.0,
 }
-"""The robot is not simulated: nothing publishes its state. Rows of a plan that is slow at its end are kept, too."""
+"""The robot is not simulated: nothing publishes its state."""
 SERVICE_TARGET = 0.85
 """Least ratio of the time of the same messages in plain rclpy to that of a service."""
 TWO_CALLS_TARGET = 1 / 0.4

@@ -25,7 +25,7 @@ class Busy(SimulatedNode):
     """A node whose threads finish when a test says so; it rests at 0."""
 
     GIVEN = limits(velocity=VELOCITY, acceleration=8.0, jerk=80.0) | {
-        "start_from": "previous", "limits__action": "retime", "publish__longest_wait": 2.0,
+        "start_from": "previous", "limits__action": "retime",
         "limits__start_deviation": 0.0,
     }  # fmt: skip
 

@@ -118,7 +118,7 @@ def test_what_slowing_does_not_help_is_refused_as_with_reject() -> None:
 
 @pytest.mark.parametrize("size", [1.0, 1.3, 2.0])
 def test_a_stream_of_chunks_beyond_limits_is_one_motion_within_them(size: float) -> None:
-    node, plan = limited(start_from="previous", publish__longest_wait=2.0), SHAPE * [1.1 * size, 0.3]
+    node, plan = limited(start_from="previous"), SHAPE * [1.1 * size, 0.3]
     plan = np.vstack([plan, np.repeat(plan[-1:], 40, axis=0)])
     commanded, slowed = [], 0
     for cycle in range(120):
@@ -138,7 +138,7 @@ def test_a_stream_of_chunks_beyond_limits_is_one_motion_within_them(size: float)
 
 def test_what_is_assumed_does_not_grow_with_each_chunk_that_is_slowed() -> None:
     """Only velocities are limited, as in most URDFs; each message once got half as much again as the previous one."""
-    node = limited(limits__jerk=[], limits__acceleration=[], start_from="previous", publish__longest_wait=2.0)
+    node = limited(limits__jerk=[], limits__acceleration=[], start_from="previous")
     plan, asked = SHAPE * [2.5, 0.3], []
     for cycle in range(0, 40, 4):
         now = NOW_S + 0.02 * cycle

@@ -11,7 +11,7 @@ from traj_integrator_ros.kernels import ControlSpace, bspline_segments
 
 START = tuple(np.array(row, np.float32) for row in ([0.1, -0.2], [0.5, -0.3], [0.4, 0.2]))
 GOAL = {"goal_position": np.array([0.6, 0.3], np.float32)}
-FORMS = [(degree, steps, layout) for degree in (3, 4, 5) for steps, layout in ((4, "tight"), (3, "curobo"))]
+FORMS = [(degree, steps) for degree in (3, 4, 5) for steps in (3, 4)]
 
 
 def control_points(count: int = 6) -> np.ndarray:
@@ -23,15 +23,15 @@ def control_points(count: int = 6) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize(("degree", "steps", "layout"), FORMS)
+@pytest.mark.parametrize(("degree", "steps"), FORMS)
 @pytest.mark.parametrize("goal", [{}, GOAL], ids=["rest", "goal"])
 def test_the_points_are_the_ends_of_the_segments_and_give_back_the_spline(
-    degree: int, steps: int, layout: str, goal: dict
+    degree: int, steps: int, goal: dict
 ) -> None:
-    node = SimulatedNode(bspline__layout=layout, publish__lead_time=0.0)
+    node = SimulatedNode(publish__lead_time=0.0)
     points = control_points()
     trajectory = node.send_from(START, points, space=ControlSpace.BSPLINE, dt=0.05, degree=degree, steps=steps, **goal)
-    segments = len(points) + degree + (layout == "curobo")
+    segments = len(points) + degree
     assert trajectory.points.time_ns.tolist() == [round(k * steps * 0.05e9) for k in range(segments + 1)]
     exact = bspline_segments(
         points.astype(np.float32)[None],
@@ -40,7 +40,6 @@ def test_the_points_are_the_ends_of_the_segments_and_give_back_the_spline(
         dt=0.05,
         degree=degree,
         steps=steps,
-        layout=layout,
     )
     np.testing.assert_allclose(trajectory.points.position[1:], exact.position[0, 1:], atol=1e-12)
     np.testing.assert_allclose(trajectory.points.velocity[1:], exact.velocity[0, 1:], atol=1e-12)
@@ -59,17 +58,6 @@ def test_a_goal_in_motion_is_braked_after_it() -> None:
     np.testing.assert_allclose(reached.position, GOAL["goal_position"], atol=1e-9)
     np.testing.assert_allclose(reached.velocity, goal["goal_velocity"], atol=1e-9)
     assert trajectory.motion.plan_until == pytest.approx(1.8) and not trajectory.points.velocity[-1].any()
-
-
-def test_an_accelerating_goal_is_left_where_the_layout_goes_on() -> None:
-    node = SimulatedNode(bspline__layout="curobo", publish__lead_time=0.0)
-    goal = {**GOAL, "goal_velocity": np.zeros(2, np.float32), "goal_acceleration": np.array([1.0, 2.0], np.float32)}
-    trajectory = node.send_from(START, control_points(), space=ControlSpace.BSPLINE, dt=0.05, **goal)
-    length, segments = 4 * 0.05, 6 + 3 + 1
-    np.testing.assert_allclose(trajectory.motion.state_at((segments - 1) * length).velocity, 0, atol=1e-9)
-    behind = trajectory.points.velocity[trajectory.points.time_ns == round(segments * length * 1e9)]
-    np.testing.assert_allclose(behind, [goal["goal_acceleration"] * length], atol=1e-6)
-    assert trajectory.points.time_ns[-1] > segments * length * 1e9 and not trajectory.points.velocity[-1].any()
 
 
 def test_positions_with_a_goal_end_there() -> None:

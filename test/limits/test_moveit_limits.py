@@ -39,17 +39,16 @@ joint_limits:
 PARAMETER_FILE = "/**:\n  ros__parameters:\n    robot_description_planning:\n" + FILE.replace("\n", "\n      ")
 
 
-def found(text: str, tmp_path: Path, *, scaled: bool = True) -> FoundLimits:
+def found(text: str, tmp_path: Path) -> FoundLimits:
     path = tmp_path / "joint_limits.yaml"
     path.write_text(text)
-    return load_moveit(str(path), JOINTS, scaled=scaled)
+    return load_moveit(str(path), JOINTS)
 
 
 @pytest.mark.parametrize("text", [FILE, PARAMETER_FILE, "robot_description_planning:" + FILE.replace("\n", "\n  ")])
-@pytest.mark.parametrize("scaled", [True, False])
-def test_all_quantities_of_a_file_are_read_and_scaled(text: str, scaled: bool, tmp_path: Path) -> None:
-    limits = found(text, tmp_path, scaled=scaled).limits
-    half, quarter = (0.5, 0.25) if scaled else (1.0, 1.0)
+def test_all_quantities_of_a_file_are_read_and_scaled(text: str, tmp_path: Path) -> None:
+    limits = found(text, tmp_path).limits
+    half, quarter = 0.5, 0.25
     expected = {
         "position_min": [-np.pi / 2, -np.inf, -np.inf],
         "position_max": [1.5, np.inf, np.inf],
@@ -80,8 +79,6 @@ def test_parameters_go_before_the_file_and_that_before_the_urdf(tmp_path: Path) 
         f"position: {path} and {urdf}, velocity: {path} x 0.5 and {urdf}, acceleration: {path} x 0.25 and {urdf}, "
         f"deceleration: {path} x 0.25, jerk: parameters ({path} has none of slide)"
     )
-    unscaled = RobotLimits.configured(parameters(**files, limits__moveit_scaling=False))
-    np.testing.assert_allclose(unscaled.parameters.limits_velocity, [2.0, 3.5, 0.2])
 
 
 def test_a_nodes_parameters_are_those_of_the_file() -> None:
@@ -92,7 +89,7 @@ def test_a_nodes_parameters_are_those_of_the_file() -> None:
         "robot_description_planning.default_velocity_scaling_factor": 0.1,
         "robot_description_planning.cartesian_limits.max_trans_vel": 1.0,
     }
-    limits = read_moveit(tree_of(names), ("turn", "arm.slide"), "/move_group", scaled=True)
+    limits = read_moveit(tree_of(names), ("turn", "arm.slide"), "/move_group")
     np.testing.assert_allclose(limits.limits.velocity, [0.15, 0.01])
     assert limits.origin("velocity") == "/move_group x 0.1" and limits.origin("jerk") == "/move_group"
 
@@ -124,11 +121,6 @@ def test_what_is_wrong_is_told_with_file_joint_and_field(old: str, new: str, tol
         found(text, tmp_path)
     message = str(raised.value)
     assert message.startswith(f"{tmp_path / 'joint_limits.yaml'}: ") and told in message and "\n" not in message
-
-
-def test_factors_that_do_not_count_are_not_judged(tmp_path: Path) -> None:
-    text = FILE.replace("0.5", "2").replace("0.25", "fast")
-    np.testing.assert_array_equal(found(text, tmp_path, scaled=False).limits.velocity, [2, np.inf, np.inf])
 
 
 def test_a_missing_or_contradicting_file_is_told_of(tmp_path: Path) -> None:

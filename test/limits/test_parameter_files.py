@@ -55,13 +55,13 @@ def test_limits_are_those_of_move_group_with_the_file(
     (tmp_path / "a.yaml").write_text(
         "\n".join(f"{name}: {{ros__parameters: {{{text}}}}}" for name, text in sections.items())
     )
-    np.testing.assert_array_equal(load_moveit(str(tmp_path / "a.yaml"), "ab", scaled=True).limits.velocity, velocity)
+    np.testing.assert_array_equal(load_moveit(str(tmp_path / "a.yaml"), "ab").limits.velocity, velocity)
 
 
 def test_nested_namespaces_and_sections_in_parts_are_read(tmp_path: Path) -> None:
     text = "/cell:\n  arm/move_group: {ros__parameters: {%s}}\n  arm/move_group: {ros__parameters: {%s}}"
     (tmp_path / "a.yaml").write_text(text % (DOTTED % 4.0, DOTTED.replace(".a.", ".b.") % 5.0))
-    np.testing.assert_array_equal(load_moveit(str(tmp_path / "a.yaml"), "ab", scaled=True).limits.velocity, [4, 5])
+    np.testing.assert_array_equal(load_moveit(str(tmp_path / "a.yaml"), "ab").limits.velocity, [4, 5])
 
 
 def test_the_tools_take_the_parameters_of_the_node_as_it_does(
@@ -125,7 +125,7 @@ TWICE = {
 def test_a_limit_that_one_source_gives_twice_is_refused(name: str, text: str, told: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(LimitsError) as refused:
-        load_urdf(str(tmp_path / name), "a") if "urdf" in name else load_moveit(str(tmp_path / name), "a", scaled=True)
+        load_urdf(str(tmp_path / name), "a") if "urdf" in name else load_moveit(str(tmp_path / name), "a")
     assert told in str(refused.value) and str(refused.value).startswith(f"{tmp_path / name}: ")
 
 
@@ -136,7 +136,7 @@ def test_a_limit_that_one_source_gives_twice_is_refused(name: str, text: str, to
 def test_the_same_value_again_and_another_limit_are_no_contradiction(text: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_text(text)
     path = str(tmp_path / "a")
-    found = load_urdf(path, "a") if text == URDF else load_moveit(path, "a", scaled=True)
+    found = load_urdf(path, "a") if text == URDF else load_moveit(path, "a")
     assert found.limits.velocity == 5 and (text == URDF or found.limits.jerk == 1)
 
 

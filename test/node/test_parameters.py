@@ -87,8 +87,6 @@ WRONG = {
     "limits crossed": (
         {"limits.position_min": [0.0, 1.0], "limits.position_max": [1.0, 1.0]}, "limits.position_min of b",
     ),
-    "lead beyond wait": ({"publish.lead_time": 0.5, "publish.longest_wait": 0.4}, "publish.lead_time"),
-    "brake time zero": ({"publish.brake_time": 0.0}, "publish.brake_time"),
     "brake impossible": (
         {"limits.velocity": [1.0, 1.0], "limits.jerk": [9.0, 1e-6]}, "limits.acceleration, limits.jerk of b",
     ),
@@ -162,7 +160,7 @@ def test_what_can_change_at_run_time_does_and_the_rest_refuses(client: RosClient
         ("supervision.deviation", [0.1, 0.2, -1.0], "supervision.deviation: expected 0 to 1e+09 rad or m, got -1.0"),
         ("joints.kind", ["arm", "hand", "arm"], "joints.kind: expected one of arm, gripper, binary, base, got 'hand'"),
         ("joint_names", ["a"], "deactivate and clean up"),
-        ("publish.lead_time", 2.0, "publish.lead_time: expected at most publish.longest_wait (1 s), got 2"),
+        ("publish.lead_time", 2.0, "out of range"),
     ],
 )
 def test_a_wrong_change_is_refused_and_leaves_everything_as_it_was(

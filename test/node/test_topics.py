@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from builtin_interfaces.msg import Duration
-from node_fixtures import changed, table
+from node_fixtures import table
 from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -86,18 +86,6 @@ def test_the_first_of_a_batch_is_the_one_for_the_controller(client: RosClient) -
     way = np.array(batch.position).reshape(2, -1, DOF)[:, -1, 0] - batch.position[0]
     went = trajectory.points[-1].positions[0] - trajectory.points[0].positions[0]
     assert abs(went - way[0]) < abs(went - way[1]), "the second one is twice as fast"
-
-
-def test_the_output_for_the_controller_can_be_switched_off(client: RosClient) -> None:
-    message = sequence(np.zeros((1, 4, DOF)))
-    with changed(client, publish__joint_trajectory=False):
-        for messages in (client.batches, client.trajectories):
-            messages.clear()
-        client.sequences.publish(message)
-        client.wait_for(lambda: client.batches, "the batch")
-        client.spin(0.1)
-        assert not client.trajectories
-    client.answer(message)
 
 
 def test_diagnostics_tell_what_happened(client: RosClient) -> None:

@@ -136,12 +136,3 @@ def test_nothing_is_integrated_that_nobody_receives(serve: NodeServer) -> None:
     client.wait_for(lambda: counts_of(client)[2] > before[2], "the row")
     assert not client.rejections
     assert counts_of(client) == [before[0], 0, before[2] + 1, 0]
-
-
-def test_a_sampler_without_a_row_needs_no_limits(serve: NodeServer) -> None:
-    _, client = serve({"limits.assumed_velocity": 0.0, "publish.joint_trajectory": False})
-    client.settle_state(NEAR)
-    client.sequences.publish(velocities(SLOW, FAST, start=()))
-    client.wait_for(lambda: client.batches, "the batch")
-    client.spin(0.2)
-    assert not client.rejections and not client.trajectories

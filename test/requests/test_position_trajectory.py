@@ -193,7 +193,7 @@ def test_a_path_keeps_the_smaller_one_of_acceleration_and_deceleration() -> None
 
 
 def test_a_path_that_is_being_timed_gives_way_to_a_newer_sequence() -> None:
-    node = limited(publish__longest_wait=1.0)
+    node = limited()
     node.seek_in(Later())
     assert node.plan(np.zeros(3), PATH) is None
     assert node.send(np.full((5, 2), 0.1)) is not None

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import rejected
 
-from traj_integrator_ros.kernels import ControlSpace, FiniteDifference
+from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.evaluation_requests import UpstreamFields, check_upstream
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason, all_finite, shown, shown_names
 from traj_integrator_ros.requests.sequences import RequestRules, SequenceFields, check_sequence
@@ -20,8 +20,8 @@ DOF = len(NAMES)
 MAX_BATCH = 4
 
 
-def rules(finite_difference: str = "backward", max_batch: int = MAX_BATCH, max_horizon: int = 6) -> RequestRules:
-    return RequestRules(NAMES, ControlSpace.POSITION, FiniteDifference(finite_difference), max_batch, max_horizon)
+def rules(max_batch: int = MAX_BATCH, max_horizon: int = 6) -> RequestRules:
+    return RequestRules(NAMES, ControlSpace.POSITION, max_batch, max_horizon)
 
 
 def fields(batch: int = 2, horizon: int = 3, **changes: object) -> SequenceFields:
@@ -68,17 +68,18 @@ def test_dt_is_understood_by_its_length_and_by_what_it_counts(
 
 @pytest.mark.parametrize("space", [*ControlSpace])
 def test_every_control_space_takes_a_step_length_for_each_trajectory(space: ControlSpace) -> None:
-    for given_rules in (rules(), rules("central")):
-        request = check_sequence(fields(control_space=space, dt=np.float32([0.25, 0.5]), dt_per=1), given_rules)
-        assert request.dt.tolist() == [[0.25], [0.5]] and request.dt_length == request.dt.size
+    request = check_sequence(fields(control_space=space, dt=np.float32([0.25, 0.5]), dt_per=1), rules())
+    assert request.dt.tolist() == [[0.25], [0.5]] and request.dt_length == request.dt.size
 
 
-def test_equal_steps_of_central_differences_become_one() -> None:
-    central, unequal = rules("central"), np.float32([0.1, 0.1, 0.2])
-    assert check_sequence(fields(dt=np.float32([0.25] * 3)), central).dt == 0.25
-    assert check_sequence(fields(dt=np.float32([0.25] * 3 + [0.5] * 3)), central).dt.tolist() == [[0.25], [0.5]]
-    assert reason(fields(dt=unequal), central) is RejectionReason.INVALID_DT
-    check_sequence(fields(dt=unequal, control_space=2), central)  # as all other spaces do
+def test_equal_steps_of_a_spline_become_one() -> None:
+    def spline(*dt: float) -> SequenceFields:
+        return fields(control_space=5, dt=np.float32(dt))
+
+    assert check_sequence(spline(*[0.25] * 3), rules()).dt == 0.25
+    assert check_sequence(spline(*[0.25] * 3, *[0.5] * 3), rules()).dt.tolist() == [[0.25], [0.5]]
+    assert reason(spline(0.1, 0.1, 0.2)) is RejectionReason.INVALID_DT
+    check_sequence(fields(dt=np.float32([0.1, 0.1, 0.2])), rules())  # as all other spaces do
 
 
 def test_sizes_are_compared_before_anything_is_allocated() -> None:

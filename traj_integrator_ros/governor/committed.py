@@ -11,6 +11,7 @@ import numpy as np
 from ..execution.committed import Committed
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..parameters.parameters import NodeParameters
+from ..parameters.table import LONGEST_WAIT_S
 from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason, require_steps
 from .measured import JointStates, MeasuredState
@@ -57,11 +58,11 @@ def committed_rows(
                 RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected at most {most} (max_horizon), got {count}"
             )
     origin_ns, step_ns = fields.stamp_ns or now_ns, dt * SECOND_NS
-    if (origin_ns - now_ns) * NANOSECOND_S > parameters.publish_longest_wait:
+    if (origin_ns - now_ns) * NANOSECOND_S > LONGEST_WAIT_S:
         raise Rejected(
             RejectionReason.FUTURE_SEQUENCE,
-            f"stamp: expected at most {parameters.publish_longest_wait:g} s ahead of the node's clock (parameter "
-            f"publish.longest_wait), got {(origin_ns - now_ns) * NANOSECOND_S:.3f} s",
+            f"stamp: expected at most {LONGEST_WAIT_S:g} s ahead of the node's clock, got "
+            f"{(origin_ns - now_ns) * NANOSECOND_S:.3f} s",
         )
     dof = len(parameters.joint_names)
     times_ns = origin_ns + np.rint(np.arange(fields.rows) * step_ns).astype(np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.rows import Points, points_of
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS
+from ..parameters.table import LONGEST_WAIT_S
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, require_finite
 from .reference import PlannedMotion
@@ -54,14 +55,13 @@ class ExecutableTrajectory:
         return replace(self, motion=motion, points=points_of(motion), start_ns=start_ns, made_ns=made_ns)
 
 
-def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> tuple[float, int]:
+def schedule(plan: Plan, earliest_ns: int, now_ns: int) -> tuple[float, int]:
     """Return how long a plan waits after the earliest start, s, and how many of its steps are over then.
 
     Args:
         plan: without an origin or steps, it begins at once.
         earliest_ns: the earliest time at which a motion can start.
         now_ns: the node's clock.
-        longest_wait: longest time from now until the plan begins, s.
 
     Raises:
         Rejected: stale_sequence, if all steps are over at the start; future_sequence.
@@ -72,11 +72,10 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
         return 0.0, 0
     if into < 0:
         ahead = (plan.origin_ns - now_ns) * NANOSECOND_S
-        if ahead > longest_wait:
+        if ahead > LONGEST_WAIT_S:
             raise Rejected(
                 RejectionReason.FUTURE_SEQUENCE,
-                f"header.stamp: expected at most {longest_wait:g} s ahead of the node's clock (parameter "
-                f"publish.longest_wait), got {ahead:.3f} s",
+                f"header.stamp: expected at most {LONGEST_WAIT_S:g} s ahead of the node's clock, got {ahead:.3f} s",
             )
         return -into, 0
     dropped = int(plan.ends.searchsorted(into + SHORTEST_GAP, side="right"))

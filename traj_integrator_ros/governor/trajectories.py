@@ -167,7 +167,7 @@ class TrajectoryMaker:
         blend_ns, at_ns = self._blend_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
         self.refuse_or_warn(self.beginning.mismatch(plan, present, blend_ns, now_ns), RejectionReason.START_MISMATCH)
         try:
-            wait, dropped = schedule(plan, blend_ns, at_ns, self._parameters.publish_longest_wait)
+            wait, dropped = schedule(plan, blend_ns, at_ns)
         except Rejected as rejected:
             over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= at_ns + self._lead_ns
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= at_ns or over_at_once:

@@ -35,7 +35,7 @@ _KEYS = {
 Tree = Mapping[str, object]
 
 
-def load_moveit(path: str, joint_names: Sequence[str], *, scaled: bool) -> FoundLimits:
+def load_moveit(path: str, joint_names: Sequence[str]) -> FoundLimits:
     """Read a file. Raises LimitsError."""
     import yaml
 
@@ -52,17 +52,16 @@ def load_moveit(path: str, joint_names: Sequence[str], *, scaled: bool) -> Found
         raise
     except (yaml.YAMLError, ValueError) as error:
         raise LimitsError(f"{path}: expected a YAML file with {_JOINTS}, got {' '.join(str(error).split())}") from None
-    return read_moveit(planning, joint_names, path, scaled=scaled)
+    return read_moveit(planning, joint_names, path)
 
 
-def read_moveit(planning: object, joint_names: Sequence[str], source: str, *, scaled: bool) -> FoundLimits:
+def read_moveit(planning: object, joint_names: Sequence[str], source: str) -> FoundLimits:
     """Read the limits of some joints.
 
     Args:
         planning: the map with `joint_limits` and the scaling factors.
         joint_names: the joints; others are ignored.
         source: for errors.
-        scaled: whether to multiply velocities and accelerations by the scaling factors.
 
     Raises:
         LimitsError: with the source, the joint and the field, what was expected and what was found.
@@ -77,7 +76,7 @@ def read_moveit(planning: object, joint_names: Sequence[str], source: str, *, sc
         raise LimitsError(
             f"{source}: expected limits of {', '.join(names)}, got those of {', '.join(map(str, joints)) or 'no joint'}"
         )
-    factors = {quantity: _factor(planning, key, source) for quantity, key in _SCALED.items()} if scaled else {}
+    factors = {quantity: _factor(planning, key, source) for quantity, key in _SCALED.items()}
     scales = {quantity: factor for quantity, factor in factors.items() if factor != 1}
     found = {}
     for name in known:

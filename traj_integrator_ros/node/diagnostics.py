@@ -149,7 +149,7 @@ def _judge(
         return DiagnosticStatus.WARN, f"controller {conspicuous[-1].value}: {CONSPICUOUS[conspicuous[-1]]}"
     if status.scaling == 0 and status.controller is not ControllerStatus.SILENT:
         return DiagnosticStatus.WARN, "paused: the controller's speed scaling is 0; motions wait"
-    if status.assumed.lacking and status.parameters.publish_joint_trajectory:
+    if status.assumed.lacking:
         return (
             DiagnosticStatus.WARN,
             f"no limit of velocity for {', '.join(status.assumed.lacking)}: nothing is published for a controller "

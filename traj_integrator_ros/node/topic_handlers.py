@@ -21,7 +21,7 @@ from ..governor.planner import THREADS
 from ..governor.published import PublishedMotion
 from ..governor.rehearsal import rehearse
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
+from ..parameters.table import ON_REJECT_BRAKE
 from ..requests.plan import GOALS, Plan
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.sequences import IntegratedBatch
@@ -123,29 +123,25 @@ class TopicHandlers:
         """Integrate a serialized ActionSequence, and publish its trajectories."""
         with self._answering(message) as judging:
             pipeline = self.accepting()
-            parameters = pipeline.parameters
             now_ns = self.update()
             stamp, fields = read_action_sequence(message.data)
             request = pipeline.checked(fields, nanoseconds(stamp), now_ns)
             start = pipeline.batches.started(request, lambda: now_ns)
-            publisher, published = self.entities.trajectory_batch, False
+            publisher = self.entities.trajectory_batch
             if publisher.get_subscription_count() > 0:
                 # The batch comes first, whatever happens to the row: its receivers command no robot by it.
-                with judging(Output.BATCH) as batch:
+                with judging(Output.BATCH):
                     rows = pipeline.batches.integrate(request, start)
                     self.beside(rows.trajectories.size, lambda: publish_parts(publisher, _serialized(rows, stamp)))
-                published, now_ns = not batch.reason, self.now_ns()
-            # Otherwise the receiver of the batch executes the motion.
-            followed = published and parameters.start_from == START_FROM_PREVIOUS
-            if parameters.publish_joint_trajectory or followed:
-                with judging(Output.ROW) as row:
-                    self._require_no_stop_since(message.arrived_s)
-                    if message.gives_way:
-                        row.waits = True
-                        return
-                    trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns)
-                    row.waits = trajectory is None
-                    self.hand_over(trajectory)
+                now_ns = self.now_ns()
+            with judging(Output.ROW) as row:
+                self._require_no_stop_since(message.arrived_s)
+                if message.gives_way:
+                    row.waits = True
+                    return
+                trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns)
+                row.waits = trajectory is None
+                self.hand_over(trajectory)
 
     def position_trajectory(self, message: Message) -> None:
         """Make a trajectory of a serialized JointTrajectory, and publish it."""
@@ -250,8 +246,7 @@ class TopicHandlers:
     def _publish(self, trajectory: ExecutableTrajectory) -> None:
         """Publish a trajectory and record it as the motion to continue; nothing else publishes one."""
         trajectory, message = self._published.written(trajectory, self._write, self.now_ns)
-        if trajectory.topic != _SEQUENCES or self.pipeline.parameters.publish_joint_trajectory:
-            self.entities.joint_trajectory.publish(message)
+        self.entities.joint_trajectory.publish(message)
         self._published.record(trajectory, self.now_ns())
         if trajectory.topic == GOALS:
             self.goal_server.goals.published(trajectory)

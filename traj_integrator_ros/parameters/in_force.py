@@ -49,12 +49,12 @@ class RobotLimits:
         """
         names = given.joint_names
         urdf = None if given.limits_urdf in (FROM_TOPIC, FROM_NOWHERE) else load_urdf(given.limits_urdf, names)
-        moveit, source, scaled = None, given.limits_moveit, given.limits_moveit_scaling
+        moveit, source = None, given.limits_moveit
         if not source.startswith(OF_NODE):
-            moveit = None if source == FROM_NOWHERE else load_moveit(source, names, scaled=scaled)
+            moveit = None if source == FROM_NOWHERE else load_moveit(source, names)
         elif ask is not None:
             name = source.removeprefix(OF_NODE)
-            moveit = read_moveit(tree_of(ask(name)), names, name, scaled=scaled)
+            moveit = read_moveit(tree_of(ask(name)), names, name)
         return RobotLimits(given, urdf, moveit)
 
     def described(self, text: str, source: str) -> RobotLimits:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import BsplineLayout, ControlSpace, FiniteDifference
+from ..kernels import ControlSpace
 
 ParameterValue = bool | int | float | str | list[str] | list[float]
 
@@ -92,8 +92,10 @@ JOINT_KINDS = (ARM, GRIPPER, BINARY, BASE)
 """Values of the parameter joints.kind."""
 ON_REJECT_CONTINUE = "continue"
 ON_REJECT_BRAKE = "brake"
+LONGEST_WAIT_S = 1.0
+"""How far ahead of the node's clock a stamp may lie, s: what lies further is the stamp of another clock."""
 _MAXIMUM = 1e9
-_GROUPS = tuple("bspline joints limits publish position_trajectory supervision constraints diagnostics".split())
+_GROUPS = tuple("joints limits publish position_trajectory supervision constraints diagnostics".split())
 """Groups: a parameter's name begins with the group and a dot, its field with the group and an underscore."""
 _KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
 _UNTIL_CONFIGURED = {"changeable": Changeable.UNCONFIGURED}
@@ -154,14 +156,6 @@ class ParameterTable:
         "What positions and control points of sequences are relative to, for each joint: none, observation (the joint "
         "state at the stamp) or step (the step before; the first one: observation); empty: none",
         choices=RELATIVE_TO,
-    )
-    finite_difference: FiniteDifference = _choice(
-        FiniteDifference.BACKWARD,
-        "Scheme for velocity, acceleration and jerk of positions; central has 4 more points than actions",
-    )
-    bspline_layout: BsplineLayout = _choice(
-        BsplineLayout.TIGHT,
-        "Start and goal of B-splines: tight (both exact, no dead time) or curobo (as in cuRobo)",
     )
     max_batch: int = _value(1024, "Most trajectories in one message", (1, 10_000_000), **_UNTIL_CONFIGURED)
     max_horizon: int = _value(
@@ -234,33 +228,16 @@ class ParameterTable:
         "node with robot_description_planning, such as node:/move_group",
         **_UNTIL_CONFIGURED,
     )
-    limits_moveit_scaling: bool = _value(
-        True,
-        "Apply the default scaling factors of limits.moveit",
-        **_UNTIL_CONFIGURED,
-    )
     limits_action: str = _value(
         ACTION_RETIME,
         "What happens to a plan that exceeds a limit: retime (slowed along its path, or rejected if that is "
         "impossible), reject, or warn (published nevertheless)",
         choices=(ACTION_RETIME, ACTION_REJECT, ACTION_WARN),
     )
-    publish_joint_trajectory: bool = _value(True, "Publish one trajectory of each sequence on ~/joint_trajectory")
     publish_end: str = _value(
         END_STOP,
         "End of ~/joint_trajectory: stop (brake if the plan ends in motion) or as_planned",
         choices=(END_STOP, "as_planned"),
-    )
-    publish_rest_tolerance: float = _value(
-        0.01,
-        "End velocity that counts as rest, and is removed without a brake",
-        (0.0, _MAXIMUM, "rad/s or m/s"),
-    )
-    publish_brake_time: float = _value(
-        0.25,
-        "T of assumed limits: a joint stops from its largest velocity v within T, with acceleration 2 v / T and "
-        "jerk 4 v / T^2 (with limits.acceleration a: jerk 2 a / T)",
-        (1e-3, 30.0, "s"),
     )
     publish_on_reject: str = _value(
         ON_REJECT_CONTINUE,
@@ -309,7 +286,7 @@ class ParameterTable:
     publish_lead_time: float = _value(
         0.02,
         "Time from now until a new plan is taken up; longer than the transport to the controller",
-        (0.0, 10.0, "s"),
+        (0.0, LONGEST_WAIT_S, "s"),
     )
     publish_bandwidth: float = _value(
         2.5,
@@ -320,9 +297,6 @@ class ParameterTable:
         True,
         "Trajectories begin with the present motion: for controllers that replace at once "
         "(allow_trajectory_replacement: false); otherwise in the future, for controllers that blend",
-    )
-    publish_longest_wait: float = _value(
-        1.0, "How far ahead a stamp may lie (start_from: previous)", (0.0, 3600.0, "s")
     )
     constraints_goal_time: float = _value(
         0.0,

@@ -12,7 +12,7 @@ from ..engine.call import Ends, Gradient, Wanted, step_lengths, time_from_start
 from ..engine.evaluation import violations_of
 from ..engine.integrator import TrajectoryIntegrator
 from ..engine.runners import OutOfDeviceMemory
-from ..kernels import ControlMap, QuadraticCost, SplineForm, Trajectory
+from ..kernels import ControlMap, QuadraticCost, Trajectory
 from ..limits.joint_limits import find_violation
 from ..parameters.parameters import NodeParameters
 from .evaluation_requests import (
@@ -70,10 +70,8 @@ class Batches:
         self._rules = RequestRules(
             joint_names=parameters.joint_names,
             control_space=parameters.control_space,
-            finite_difference=parameters.finite_difference,
             max_batch=parameters.max_batch,
             max_horizon=parameters.max_horizon,
-            spline=SplineForm(layout=parameters.bspline_layout),
         )
         # With equal steps, every batch has the same times.
         self._uniform_times = lru_cache(_TIMES_KEPT)(_times)

@@ -64,7 +64,6 @@ class RequestRules:
 
     joint_names: tuple[str, ...]
     control_space: ControlSpace
-    finite_difference: FiniteDifference
     max_batch: int
     max_horizon: int
     spline: SplineForm = USUAL_SPLINE
@@ -107,7 +106,7 @@ class RequestRules:
         return self._map(ControlSpace.BSPLINE, form)
 
     def _map(self, space: ControlSpace, spline: SplineForm) -> ControlMap:
-        return control_map(space, self.finite_difference, None, *spline.scheme)
+        return control_map(space, FiniteDifference.BACKWARD, None, *spline.scheme)
 
 
 class ActionRequest(NamedTuple):

@@ -17,7 +17,7 @@ from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..governor.reference import Interpolation, references
 from ..governor.stop import stopped_at_end
-from ..kernels import FiniteDifference, SplineForm, differentiate_positions
+from ..kernels import SplineForm, differentiate_positions
 from ..limits.joint_limits import JointLimits, assumed_limits
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from ..motions.sequences import CONTROL_SPACES, ENDS, Sequence
@@ -89,7 +89,7 @@ def integrated(sequence: Sequence, robot: Robot, source: str, *, rows: bool) -> 
     limits = (robot.limits or JointLimits()).of_joints(sequence.joint_names)
     turning = np.isin(sequence.joint_names, robot.continuous)
     request = unwrapped_request(request, request.start, turning)
-    uneven = rows and sequence.has_uneven_positions and node.finite_difference is FiniteDifference.BACKWARD
+    uneven = rows and sequence.has_uneven_positions
     with np.errstate(all="ignore"):  # Numbers that are not finite are reported below.
         plans = motions = [] if rows else _motions_of(sequence, request, node)
         if all(np.isfinite(motion.coefficients).all() for motion in motions):
@@ -105,9 +105,8 @@ def integrated(sequence: Sequence, robot: Robot, source: str, *, rows: bool) -> 
 def _request_of(sequence: Sequence, node: NodeParameters) -> ActionRequest:
     """Check a sequence as the node does. Raises ValueError for fields that do not fit together."""
     fields = dict(sequence.fields)
-    form = SplineForm(layout=fields.pop("layout", node.bspline_layout))
-    schemes = node.control_space, node.finite_difference
-    rules = RequestRules(sequence.joint_names, *schemes, _ANY_SIZE, _ANY_SIZE, form, _ANY_SIZE)
+    form = SplineForm(layout=fields.pop("layout", "tight"))
+    rules = RequestRules(sequence.joint_names, node.control_space, _ANY_SIZE, _ANY_SIZE, form, _ANY_SIZE)
     arrays = {name: np.ravel(fields.get(name, ())) for name in _ARRAYS}
     try:
         return check_sequence(SequenceFields((), **{**fields, **arrays}), rules)
