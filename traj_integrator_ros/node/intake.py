@@ -36,7 +36,11 @@ READ_EVERY_S = 5e-3
 _YOUNG_S = 2e-3
 """Age of a call, s, beyond which no more calls are expected with it: the executor announces those."""
 _MOST = 1000
-"""Largest number of messages that are taken from one topic or service at once, before the others' turn."""
+"""Largest number of messages of a topic that wait, if its history is not limited."""
+AT_ONCE = 8
+"""Largest number of messages that are taken from one topic or service at once: decoding them takes 1 ms on a slow
+machine, and stops wait for it.
+"""
 
 
 class Message(NamedTuple):
@@ -96,8 +100,10 @@ class _Topic:
         self._missed = self._gave_way = 0
         self.waiting: deque[Message] = deque()
 
-    def read(self) -> None:
-        for data, info in take_waiting(self.subscription, _MOST):
+    def read(self) -> int:
+        """Take messages out of the middleware; returns how many."""
+        taken = [*take_waiting(self.subscription, AT_ONCE)]
+        for data, info in taken:
             self._missed += self._gaps.missed_before(info, self._count_publishers)
             arrived_s = time.monotonic() - age_ns(info) * 1e-9
             self.waiting.append(Message(self._name, data, info, arrived_s, self._missed))
@@ -106,6 +112,7 @@ class _Topic:
                 lost = self.waiting.popleft()
                 following = self.waiting.popleft()
                 self.waiting.appendleft(following._replace(missed=following.missed + lost.missed + 1))
+        return len(taken)
 
     def next(self) -> Message:
         message = self.waiting.popleft()
@@ -138,6 +145,8 @@ class Intake(Waitable):
         self._ready: set[str] = set()
         """Names of inputs at which an executor has found something."""
         self._read_s = 0.0
+        self.unread: set[str] = set()
+        """Names of inputs of which more may have arrived than was read."""
         self.calls: deque[Call] = deque()
         """Calls that wait, in the order of their arrival."""
 
@@ -171,22 +180,25 @@ class Intake(Waitable):
 
     def read(self) -> list[Call]:
         """Take what has arrived out of the middleware; most inputs are read only now and then, which saves time."""
-        if time.monotonic() >= self._read_s + READ_EVERY_S:
-            self._read({*self._topics, *self._services})
+        if self.unread or time.monotonic() >= self._read_s + READ_EVERY_S:
+            self._read(self.unread or {*self._topics, *self._services})
         return [call for name in self._at_once for call in self.take_calls(name)]
 
     def _read(self, names: set[str]) -> None:
         self._read_s = time.monotonic()
-        for name in names & self._topics.keys():
-            self._topics[name].read()
-        services = names & self._services.keys() - self._at_once
-        arrived = [call for name in services for call in self.take_calls(name)]
+        taken = {name: self._topics[name].read() for name in names & self._topics.keys()}
+        arrived: list[Call] = []
+        for name in names & self._services.keys() - self._at_once:
+            before = len(arrived)
+            arrived += self.take_calls(name)
+            taken[name] = len(arrived) - before
         self.calls.extend(sorted(arrived, key=attrgetter("arrived_s")))
+        self.unread = {name for name, count in taken.items() if count == AT_ONCE}
 
     def take_calls(self, name: str) -> Iterator[Call]:
         """Take the calls of one service out of the middleware."""
         service = self._services.get(name)
-        for _ in range(_MOST if service is not None else 0):
+        for _ in range(AT_ONCE if service is not None else 0):
             request = header = None
             with self._accounts.guard(name):  # A request that is not valid has no header to answer it by.
                 try:
