@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -272,20 +275,63 @@ def test_what_is_recorded_is_replayed(
     np.testing.assert_allclose(replayed[-1], actions[-1], atol=0.1)
 
 
-@pytest.mark.parametrize("program", ["lerobot-rollout", "lerobot-rollout-chunks"])
-def test_rollouts_move_any_robot_without_ros(program: str, environment: dict[str, str], tmp_path: Path) -> None:
-    file, fps = tmp_path / "commands.json", FPS
-    command = [
-        PROGRAMS / program, "--robot.type=smooth", "--robot.id=arm", f"--robot.fps={fps}", "--robot.of.type=ghost",
-        "--robot.of.id=ghost", f"--robot.of.file={file}", f"--robot.of.calibration_dir={tmp_path / 'calibration'}",
-        f"--robot.calibration_dir={tmp_path / 'calibration'}",
-        *policy(environment, tmp_path / "policy", 50.0, 4), f"--fps={fps}", f"--duration={SECONDS}",
+@pytest.fixture
+def ghost(tmp_path: Path) -> list[str]:
+    """The options of a robot without ROS, which writes what it is commanded into commands.json."""
+    calibration = tmp_path / "calibration"
+    return [
+        "--robot.type=smooth", "--robot.id=arm", f"--robot.fps={FPS}", f"--robot.calibration_dir={calibration}",
+        "--robot.of.type=ghost", "--robot.of.id=ghost", f"--robot.of.calibration_dir={calibration}",
+        f"--robot.of.file={tmp_path / 'commands.json'}",
     ]  # fmt: skip
-    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def assert_moved(file: Path) -> None:
+    """Check that a robot without ROS was moved smoothly, and braked."""
     times, places = np.split(np.array(json.loads(file.read_text())), [1], axis=1)
     assert np.ptp(places, axis=0).max() > 5.0 and np.abs(places[0]).max() < 0.1, "degrees"
-    assert len(times) > 1.5 * fps * np.ptp(times), "commanded more often than actions come, however busy the machine"
+    assert len(times) > 1.5 * FPS * np.ptp(times), "commanded more often than actions come, however busy the machine"
     assert np.abs(np.diff(places[-5:], axis=0)).max() < 0.1, "at rest"
     # The clock of commands is not that of the executor: a late cycle looks like a step of velocity.
     assert np.abs(np.diff(places, axis=0)).max() < 200.0 * 0.1
+
+
+@pytest.mark.parametrize("program", ["lerobot-rollout", "lerobot-rollout-chunks"])
+def test_rollouts_move_any_robot_without_ros(
+    program: str, ghost: list[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    options = [*policy(environment, tmp_path / "policy", 50.0, 4), f"--fps={FPS}", f"--duration={SECONDS}"]
+    done = subprocess.run([PROGRAMS / program, *ghost, *options], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert_moved(tmp_path / "commands.json")
+
+
+def test_async_inference_moves_any_robot_without_ros(
+    ghost: list[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    policy(environment, tmp_path / "policy", 50.0, 4)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = {
+        "policy_server": ["--host=127.0.0.1", f"--port={port}", f"--fps={FPS}"],
+        "robot_client": [
+            *ghost, f"--server_address=127.0.0.1:{port}", f"--fps={FPS}", "--policy_type=act",
+            f"--pretrained_name_or_path={tmp_path / 'policy'}", "--actions_per_chunk=8", "--task=none",
+        ],
+    }  # fmt: skip
+    logs = {name: tmp_path / f"{name}.log" for name in options}
+    with ExitStack() as stack:
+        begun = {}
+        for name, given in options.items():
+            command = [sys.executable, "-m", f"lerobot.async_inference.{name}", *given]
+            out = stack.enter_context(logs[name].open("w"))
+            begun[name] = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=out, stderr=out)
+            stack.callback(begun[name].wait)
+            stack.callback(begun[name].kill)
+        while logs["policy_server"].read_text().count(" generated ") < 3:
+            for name, one in begun.items():
+                assert one.poll() is None, logs[name].read_text()[-3000:]
+            time.sleep(0.2)
+        begun["robot_client"].send_signal(signal.SIGINT)
+        begun["robot_client"].wait()
+    assert_moved(tmp_path / "commands.json")

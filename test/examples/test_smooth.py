@@ -119,15 +119,35 @@ def test_whole_chunks_are_executed_on_time_however_long_their_inference(inferenc
 
 def test_actions_that_stop_coming_end_at_rest_and_later_ones_go_on() -> None:
     played = Played()
-    ramp = lambda: played.servos.send(np.full(2, 0.4 * played.time))  # noqa: E731
+    sent = []
+
+    def ramp() -> None:
+        sent.append(0.4 * played.time)
+        played.servos.send(np.full(2, sent[-1]))
+
     played.run(1.0, PERIOD_S, ramp)
     assert (played.differences(1)[-3:] > 0.3).all(), "it moves"
     played.run(1.0)
     assert np.abs(played.differences(1)[-3:]).max() < 1e-9, "it rests"
+    np.testing.assert_allclose(played.place, sent[-1], atol=1e-4, err_msg="at the last action")
+    assert np.max(played.commands) < sent[-1] + 1.5 * 0.4 * PERIOD_S
     before = played.place.copy()
     played.run(2.0, PERIOD_S, ramp)
     assert (played.place > before + 0.3).all() and played.servos.pace.late == 1
     played.assert_within_limits()
+
+
+@pytest.mark.parametrize("then", ["close", "chunk"])
+def test_no_motion_returns_to_an_action_before_what_came_since(then: str) -> None:
+    played = Played()
+    played.run(1.0, PERIOD_S, lambda: played.servos.send(np.full(2, 0.4 * played.time)))
+    if then == "chunk":
+        played.servos.send_chunk(played.place + 0.4 * PERIOD_S * np.arange(1, 31)[:, None] * [1, 1], played.now_ns)
+        played.run(0.7)
+        assert (played.differences(1, since=1.2) > 0.2).all()
+    else:
+        played.servos.close()
+        assert played.servos.pace.end(played.now_ns + SECOND_NS) is None
 
 
 def test_actions_that_are_not_executed_are_counted_and_others_go_on() -> None:

@@ -18,6 +18,8 @@ from traj_integrator_ros.client import IntegratorClient, stamp_of
 from .motion import SECOND_NS, Committed, Motion
 
 WITHIN_S, STALE_S = 30.0, 0.5
+_LOOKS = 5
+"""Number of times in a period at which it is seen whether the next single action is late."""
 
 
 class Arm(Motion):
@@ -60,6 +62,7 @@ class Arm(Motion):
         )
         node = self._client.node
         try:
+            node.create_timer(period_s / _LOOKS, self.end)
             node.create_subscription(JointState, joint_states, self._on_joint_state, qos_profile_sensor_data)
             self._client.on_rejection(self._on_rejection)
             self._client.wait_until_active(within_s)
@@ -77,16 +80,14 @@ class Arm(Motion):
             raise TimeoutError(f"{self._topic}: expected one every {STALE_S:g} s, the last one came {age_s:.1f} s ago")
         return position, stamp_ns
 
-    def send_chunk(self, positions: np.ndarray, stamp_ns: int) -> None:
-        """Execute a chunk `[actions, joints]`, rad, whose first action is reached one period after the stamp."""
+    def _execute(self, positions: np.ndarray, stamp_ns: int) -> None:
         self._client.publish(positions[None], dt=self.period_s, control_space="position", stamp_ns=stamp_ns)
 
     def now_ns(self) -> int:
         """Time by the clock of stamps, ns."""
         return self._client.node.get_clock().now().nanoseconds
 
-    def close(self) -> None:
-        """Let the arm brake, and disconnect."""
+    def _close(self) -> None:
         try:
             self._client.stop()
         finally:

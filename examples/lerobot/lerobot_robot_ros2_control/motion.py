@@ -43,13 +43,23 @@ class Motion(ABC):
         """Execute one action, a position `[joints]`, rad, a period after the one before."""
         before = self.pace.early + self.pace.late
         chunk = self.pace.chunk(position, self.now_ns(), lambda time_ns, rows: self._committed(time_ns, rows).position)
-        self.send_chunk(*chunk)
+        self._execute(*chunk)
         if self.pace.early + self.pace.late > before:
             self._warn(
                 "pace",
                 f"expected an action every {self.period_s:.3g} s; {self.pace.early} came too early and replaced the "
                 f"one before, {self.pace.late} came after a gap",
             )
+
+    def end(self) -> None:
+        """End at the last action if the next one is late; to be called several times in a period."""
+        if chunk := self.pace.end(self.now_ns()):
+            self._execute(*chunk)
+
+    def send_chunk(self, positions: np.ndarray, stamp_ns: int) -> None:
+        """Execute a chunk `[actions, joints]`, rad, whose first action is reached one period after the stamp."""
+        self.pace.missed_ns = None
+        self._execute(positions, stamp_ns)
 
     def prefix(self, stamp_ns: int, actions: int, inference_s: float) -> np.ndarray:
         """Return the actions with which a chunk of this stamp must begin, since they can no longer change.
@@ -67,17 +77,22 @@ class Motion(ABC):
         fixed = found.committed + int(np.ceil(inference_s / self.period_s))
         return found.position[1 : min(fixed, actions + 1)]
 
-    @abstractmethod
-    def send_chunk(self, positions: np.ndarray, stamp_ns: int) -> None:
-        """Execute a chunk `[actions, joints]`, rad, whose first action is reached one period after the stamp."""
+    def close(self) -> None:
+        """Let the robot brake, and disconnect."""
+        self.pace.missed_ns = None
+        self._close()
 
     @abstractmethod
     def now_ns(self) -> int:
         """Time by the clock of stamps, ns."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Let the robot brake."""
+    def _close(self) -> None:
+        """Let the robot brake, and disconnect."""
+
+    @abstractmethod
+    def _execute(self, positions: np.ndarray, stamp_ns: int) -> None:
+        """Execute a chunk, as `send_chunk` says."""
 
     @abstractmethod
     def _committed(self, stamp_ns: int, rows: int) -> Committed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 
@@ -11,14 +12,19 @@ _ROWS = 4
 """Number of known actions in a chunk: a spline through fewer ones does not know how the arm was meant to move."""
 _GAIN = 0.2
 """Part of the distance from `delay` that one action corrects: it evens out jitter, and follows a loop that drifts."""
+_MISSED = 0.4
+"""Part of a period after which the next action counts as late: loops jitter by less."""
+_RESTS = 3
+"""Number of rows at the last action with which a motion ends."""
 
 
 class Pace:
-    """Makes one motion of actions that come one by one, about one period apart.
+    """Makes one motion of actions that come one by one, about one period apart; one thread may send, another one `end`.
 
     An action is due one period after the one before. It is sent as a chunk that begins with the actions before and goes
-    on at the same pace for one more period, so that the arm moves on if the next action is late. Times follow the
-    loop that sends: its periods are never exactly those of the policy.
+    on at the same pace for one more period, so that the arm does not slow down before the next one. If that is late,
+    `end` leads to rest at the last action. Times follow the loop that sends: its periods are never exactly those of the
+    policy.
 
     Args:
         period_ns: time between two actions, ns.
@@ -32,6 +38,9 @@ class Pace:
         self.early = self.late = 0
         """Number of actions that came before the previous one was due, and of those that came after a gap."""
         self._due_ns: int | None = None
+        self.missed_ns: int | None = None
+        """When the next action counts as late; None: none is expected."""
+        self._lock = threading.Lock()
         self._rows: deque[np.ndarray] = deque(maxlen=_ROWS)
 
     def chunk(
@@ -50,6 +59,24 @@ class Pace:
             the action, and the begin of the first period.
 
         """
+        with self._lock:
+            rows, begin_ns = self._next(action, now_ns, committed)
+            self.missed_ns = now_ns + round((1 + _MISSED) * self.period_ns)
+            return rows, begin_ns
+
+    def end(self, now_ns: int) -> tuple[np.ndarray, int] | None:
+        """Return the chunk that ends at the last action, once, if the next action is late; otherwise None."""
+        if self.missed_ns is None or now_ns < self.missed_ns or not self._lock.acquire(blocking=False):
+            return None  # The next action has just come if the lock is held.
+        try:
+            self.missed_ns = None
+            return np.array([*self._rows, *[self._rows[-1]] * _RESTS]), self._due_ns - _ROWS * self.period_ns
+        finally:
+            self._lock.release()
+
+    def _next(
+        self, action: np.ndarray, now_ns: int, committed: Callable[[int, int], np.ndarray]
+    ) -> tuple[np.ndarray, int]:
         period_ns, soonest_ns = self.period_ns, now_ns + self.delay_ns
         if self._due_ns is None or now_ns > self._due_ns:
             self.late += self._due_ns is not None

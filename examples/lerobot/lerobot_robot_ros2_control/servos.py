@@ -92,8 +92,7 @@ class Servos(Motion):
         except Rejected as rejected:  # it was not sampled for long
             self._not_executed(rejected)
 
-    def send_chunk(self, positions: np.ndarray, stamp_ns: int) -> None:
-        """Execute a chunk, rad, `[actions, joints]`, whose first action is reached one period after the stamp."""
+    def _execute(self, positions: np.ndarray, stamp_ns: int) -> None:
         self._require_thread()
         with self._lock:
             try:
@@ -110,6 +109,7 @@ class Servos(Motion):
 
     def cycle(self) -> None:
         """Supervise, and command the servos once."""
+        self.end()
         now_ns = self._clock()
         if self._lock.acquire(blocking=False):  # otherwise, a plan is being made
             try:
@@ -120,7 +120,7 @@ class Servos(Motion):
         if self._begun:
             self._write(command.position)
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Brake, and end the thread when the joints rest."""
         if self._thread.is_alive():
             with self._lock:
