@@ -178,7 +178,8 @@ def run_cell(cell: Cell) -> Result:
     python = str(environment / "bin" / "python")
     if not failed and cell.torch == LEROBOT:
         tests = LEROBOT_TESTS
-        install = [python, "-m", "pip", "install", "--quiet", "-r", str(LEROBOT_PINS), "./examples/lerobot[scripts]"]
+        wanted = ["-r", str(LEROBOT_PINS), "./examples/lerobot[scripts,async]"]
+        install = [python, "-m", "pip", "install", "--quiet", *wanted]
         failed, result.told = run(install, cell)
     if not failed:
         pytest = [python, "-m", "pytest", "-q", f"--timeout={TEST_WITHIN_S}"]

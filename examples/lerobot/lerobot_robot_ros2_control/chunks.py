@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import torch
 from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot.processor import RelativeActionsProcessorStep
-from lerobot.rollout import InferenceEngine, RolloutContext, RTCInferenceConfig
+from lerobot.rollout import InferenceEngine, RolloutConfig, RolloutContext, RTCInferenceConfig
 from lerobot.scripts import lerobot_rollout
 from lerobot.utils.feature_utils import build_dataset_frame
 
 from .motion import SECOND_NS
-from .paced import Paced
+from .paced import CHUNKS_HZ, Paced, PacedConfig
 
 _ENDS_WITHIN_S = 3.0
 """Longest time, s, to wait for an inference that goes on while the rollout ends: that of LeRobot's engines."""
@@ -181,8 +181,10 @@ def main() -> None:
     """Run lerobot-rollout with this engine: LeRobot's own factory of engines knows none from elsewhere."""
     build = lerobot_rollout.build_rollout_context
 
-    def with_chunks(*arguments: Any, **options: Any) -> RolloutContext:
-        ctx = build(*arguments, **options)
+    def with_chunks(cfg: RolloutConfig, *arguments: Any, **options: Any) -> RolloutContext:
+        if isinstance(cfg.robot, PacedConfig) and cfg.robot.bandwidth is None:
+            cfg.robot.bandwidth = CHUNKS_HZ
+        ctx = build(cfg, *arguments, **options)
         try:
             ctx.policy.inference = WholeChunks(ctx)
         except BaseException:

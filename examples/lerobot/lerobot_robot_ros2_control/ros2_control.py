@@ -55,7 +55,7 @@ class Ros2Control(Paced):
     def _begin(self, calibrate: bool) -> Arm:
         config = self.config
         arm = Arm(
-            config.joints, 1 / config.fps, delay=config.delay, bandwidth=config.bandwidth, integrator=config.integrator,
+            config.joints, 1 / config.fps, delay=config.delay, bandwidth=self.bandwidth, integrator=config.integrator,
             joint_states=config.joint_states, ros_arguments=config.ros_arguments,
         )  # fmt: skip
         try:

@@ -71,7 +71,7 @@ class Smooth(Paced):
         servos = Servos(
             [key.removesuffix(".pos") for key in self.action_features], self._command, limits,
             self._positions(self.of.get_observation()), 1 / config.fps, rate=config.rate, delay=config.delay,
-            bandwidth=config.bandwidth, deviation=self.unit * config.deviation,
+            bandwidth=self.bandwidth, deviation=self.unit * config.deviation,
         )  # fmt: skip
         servos.start()
         return servos
