@@ -98,6 +98,7 @@ class Diagnostics:
         """Counts in the previous message: rejections, and violations that were executed nevertheless."""
         self._execution = ExecutionReport()
         self._clock_steps = 0
+        self._values: dict[str, str] = {}
         self._shown: dict[str, KeyValue] = {}
         """What the previous message showed: most of it is the same in the next one, and is not built again."""
 
@@ -114,13 +115,14 @@ class Diagnostics:
             # A trajectory that does not continue the previous one comes during its brake, or after it.
             untimely["starved"] = 0
         level, summary = _judge(status, rejected, warned, untimely)
-        shown = self._shown
+        values, shown = _values(status), self._shown
         self._shown = {
-            key: shown[key] if key in shown and shown[key].value == value else KeyValue(key=key, value=value)
-            for key, value in _values(status).items()
+            key: shown[key] if self._values.get(key) == value else KeyValue(key=key, value=value)
+            for key, value in values.items()
         }
-        values = list(self._shown.values())
-        entry = DiagnosticStatus(level=level, name=self._name, message=summary, hardware_id=status.robot, values=values)
+        self._values = values
+        entry = DiagnosticStatus(level=level, name=self._name, message=summary, hardware_id=status.robot)
+        entry.values = list(self._shown.values())
         return DiagnosticArray(header=Header(stamp=stamp), status=[entry])
 
 

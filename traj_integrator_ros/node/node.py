@@ -54,6 +54,7 @@ class IntegratorNode(LifecycleNode):
         self._engine: TrajectoryIntegrator | None = None
         self._handlers: TopicHandlers | None = None
         """Handlers of input; None while the node is not configured."""
+        self._namespace = self.get_namespace()
         self._limits: RobotLimits | None = None
         self._pending: RobotLimits | None = None
         self._unconfigured = _UNCONFIGURED
@@ -207,36 +208,28 @@ class IntegratorNode(LifecycleNode):
 
     def _publish_diagnostics(self) -> None:
         handlers, published = self._handlers, self._published
+        now_ns = 0 if handlers is None else handlers.read()
         if handlers is not None:
-            published.executed.observe(published.motion_clock.at(handlers.read()))
+            published.executed.observe(published.motion_clock.at(now_ns))
         status = NodeStatus(
             lifecycle_state=handlers.state if handlers else self._unconfigured,
             failure=self._failure,
             accounts=self.accounts,
             execution=published.report(),
             guard=published.guard,
-            controller=published.present.status(handlers.now_ns() if handlers else 0),
+            controller=published.present.status(now_ns),
             clock=published.clock,
             scaling=published.motion_clock.rate,
-            robot=self._robot(),
-            **(self._known_of_robot(handlers) if handlers else {}),
+            robot=_robot(self._namespace, self._limits),
+            **(self._known_of_robot(handlers, now_ns) if handlers else {}),
         )
         message = self._diagnostics.message(status, self.get_clock().now().to_msg())
         with self.accounts.guard("diagnostics"):
             self._diagnostics_publisher.publish(message)
 
-    def _robot(self) -> str:
-        """The robot's name in its URDF, or else its joints; the node's namespace precedes it."""
-        name, limits = "", self._limits
-        if limits is not None:
-            joints = limits.given.joint_names
-            name = limits.urdf.robot if limits.urdf is not None else ""
-            name = name or " to ".join(dict.fromkeys((joints[0], joints[-1])))
-        return "/".join(filter(None, (self.get_namespace().strip("/"), name)))
-
-    def _known_of_robot(self, handlers: TopicHandlers) -> dict[str, object]:
+    def _known_of_robot(self, handlers: TopicHandlers, now_ns: int) -> dict[str, object]:
         """Return the fields of a status that are known while the node is configured."""
-        pipeline, engine, now_ns = handlers.pipeline, self._engine, handlers.now_ns()
+        pipeline, engine = handlers.pipeline, self._engine
         controller_was = frozenset(handlers.controller_was)
         handlers.controller_was.clear()
         reported_on = handlers.entities.follow_controller()
@@ -255,3 +248,13 @@ class IntegratorNode(LifecycleNode):
             "controller_state": reported_on,
             "goal": handlers.goal_server.state,
         }
+
+
+def _robot(namespace: str, limits: RobotLimits | None) -> str:
+    """Return the robot's name in its URDF, or else its joints; the node's namespace precedes it."""
+    name = ""
+    if limits is not None:
+        joints = limits.given.joint_names
+        name = limits.urdf.robot if limits.urdf is not None else ""
+        name = name or " to ".join(dict.fromkeys((joints[0], joints[-1])))
+    return "/".join(filter(None, (namespace.strip("/"), name)))

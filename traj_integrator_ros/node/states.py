@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64
@@ -52,9 +53,7 @@ class States:
             now_ns = self._now_ns()
             # Until a simulation has told its time, messages wait: read now, they would seem as old as it is late.
             waiting = [*take_waiting(self._entities.joint_states, STATE_DEPTH if now_ns else 0)]
-            # The observation of a policy may be any joint state.
-            all_count, believed = self._pipeline.parameters.relative.any(), self._pipeline.joint_states.believed
-            for message, info in worth_reading(waiting, self._read_ns, lambda: all_count or believed.doubts(now_ns)):
+            for message, info in worth_reading(waiting, self._read_ns, partial(self._all_count, now_ns)):
                 self.arrived_s = time.monotonic()
                 with self._accounts.guard("joint_states"):
                     names, *state, stamp_ns = read_joint_state(message)
@@ -69,6 +68,10 @@ class States:
         if self._read_report is not None:
             with self._accounts.guard("controller_state"):
                 self._poll_reports(self._read_report)
+
+    def _all_count(self, now_ns: int) -> bool:
+        """Return whether no joint state may be left out: each may be the observation of a policy, or is doubted."""
+        return self._pipeline.parameters.relative.any() or self._pipeline.joint_states.believed.doubts(now_ns)
 
     def _poll_reports(self, read: Callable[[bytes], tuple]) -> None:
         """Take the newest valid report, which replaces those before it, and the stamps of all."""
