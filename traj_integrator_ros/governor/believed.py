@@ -20,8 +20,10 @@ _REMEMBERED_NS = SECOND_NS
 """Time, ns, for which a doubted state is remembered, and for which nothing begins after a contradiction."""
 _AGREES_NS = 500_000_000
 """Time, ns, within which a second state confirms a doubted one: within a second, a joint can come almost anywhere."""
-_ANSWERS = 1.5
-"""Periods of the states before, after which they count as ended: a second publisher may be faster than the first."""
+_ANSWERS, _AFTER = 1.5, 0.75
+"""Periods of the states before, since the last of them and since the first doubt, after which they count as ended: a
+second publisher may be faster than the first, of which not every state is read.
+"""
 _PERIOD = 0.02
 """Weight of the newest interval in the mean interval between states: states without stamps may arrive together."""
 
@@ -93,7 +95,9 @@ class Believed:
             self._came_back |= recent
         elif recent and not self._is_far(joints, position, self._other, stamp_ns - self._other_ns[joints])[far].any():
             # The publisher of the states before is given the time to contradict this one.
-            if self._came_back or (gaps_ns < _ANSWERS * self._period_ns[joints])[far].any():
+            period_ns = self._period_ns[joints][far].max()
+            waits = gaps_ns[far].min() < _ANSWERS * period_ns or now_ns - self._doubted_ns < _AFTER * period_ns
+            if self._came_back or waits:
                 if self._came_back:
                     self._contradicted_ns = self._doubted_ns = now_ns
                 return self._doubt(joints, position, stamp_ns, far)
