@@ -67,7 +67,7 @@ class NodeCore(Executor):
         self.published.present.published(PlannedMotion(since_ns, motion), since_ns, since_ns)
 
     def assumed_bounds(self) -> Bounds:
-        """Return the bounds that the node assumes if none are given (see the parameter publish.brake_time)."""
+        """Return the bounds that the node assumes if none are given."""
         velocity = np.asarray(self.parameters.limits_velocity)
         acceleration = 2 * velocity / self.parameters.publish_brake_time
         return Bounds(velocity, acceleration, 2 * acceleration / self.parameters.publish_brake_time)
