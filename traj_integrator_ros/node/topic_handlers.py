@@ -37,7 +37,7 @@ from .accounts import OUTPUTS_OF, Accounts, Guard, Output
 from .diagnostics import CONSPICUOUS
 from .entities import QUIET_PERIOD_S, RESTING_PERIOD_S, SUPERVISION_PERIOD_S, Entities
 from .goal_server import GoalServer
-from .intake import AT_ONCE, CALL_WAITS_S, MOST_CALLS, Call, Message, age_ns
+from .intake import AT_ONCE, CALL_WAITS_S, MOST_READ, Call, Message, age_ns
 from .rclpy_features import publish_parts
 from .services import Services
 from .states import States
@@ -319,7 +319,7 @@ class TopicHandlers:
 
     def _attend(self, stops: list[Call]) -> None:
         self._is_simulated, intake = self._clock.ros_time_is_active, self.entities.intake
-        for _ in range(MOST_CALLS // AT_ONCE):  # More than that cannot wait.
+        for _ in range(MOST_READ // AT_ONCE):
             for stop in stops:
                 self.services.serve(stop)
             self.services.refuse_late(intake.calls)
