@@ -93,7 +93,7 @@ def test_a_fast_robot_is_not_met_far_from_where_it_is() -> None:
     node.measure(-0.3, np.array([0.0, 1.5]))
     error = rejected(node.send, ROWS, dt=0.05)
     assert error.reason is RejectionReason.DEVIATION
-    assert "b moves at 1.5" in error.message and "expected at most 0.5: once it is slower" in error.message
+    assert "b moves at 1.5" in error.message and "expected at most" in error.message
     node.measure(-0.05, 0.0, now=NOW_S + 0.1)
     trajectory = node.send(ROWS, dt=0.05, now=NOW_S + 0.1)
     assert trajectory.motion.begin.position == pytest.approx([-0.05] * 2)
@@ -127,7 +127,8 @@ def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None
     node.measure(0.0, 1.0)
     assert node.send(0.15 + 2 * LINE, **options) is not None
     node.measure(0.0, 0.0, now=NOW_S + 0.001)
-    assert rejected(node.send, 0.15 + 2 * LINE, now=NOW_S + 0.001, **options).reason is RejectionReason.START_MISMATCH
+    further = options | {"start": (np.full(2, 0.3), np.ones(2)), "now": NOW_S + 0.001}
+    assert rejected(node.send, 0.3 + 2 * LINE, **further).reason is RejectionReason.START_MISMATCH
     node.measure(0.12, 0.0, now=NOW_S + 0.02)
     assert node.send(0.15 + 2 * LINE, now=NOW_S + 0.02, **options) is not None
 
@@ -146,7 +147,7 @@ def test_a_plan_away_from_a_robot_that_is_away_from_its_command_is_refused():
     node.report(0.0)
     node.measure(0.2)
     error = rejected(node.send, 0.27 + LINE)
-    assert error.reason is RejectionReason.DEVIATION and "a begins" in error.message
+    assert error.reason is RejectionReason.DEVIATION and "first position of a is 0.28" in error.message
     assert node.send(0.2 + LINE) is not None, "it leads back to where the robot is"
 
 

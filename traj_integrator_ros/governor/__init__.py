@@ -11,7 +11,7 @@ A sequence passes ten steps. `planner.py` takes it from the third to the eighth 
 | 5. add the fastest stop at the end | `stopped_at_end` | `stop.py` |
 | 6. blend from the command to the plan, within limits | `follow` | `../execution/following.py` |
 | 7. compare the exact extremes of the whole with the limits | `check` | `../execution/limits.py` |
-| 8. refuse a beginning that is too far from the robot | `Beginning.allow` | `beginning.py` |
+| 8. refuse a beginning that is too far from the robot | `Beginning.mismatch` | `beginning.py` |
 | 9. compute the points for the controller | `points_of` | `../execution/rows.py` |
 | 10. record what is commanded | `PublishedMotion.record` | `published.py` |
 

@@ -14,8 +14,7 @@ from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
-from .candidates import Candidate
-from .measured import JointStates, MeasuredState, commanded_to_each
+from .measured import JointStates, MeasuredState
 from .monitor import Allowance
 from .published import PublishedMotion
 from .reference import PlannedMotion
@@ -27,8 +26,6 @@ _BRIDGED_AGAIN = 8
 """Number of iterations for the bridge: its duration depends on where the joint is at its end. They converge."""
 _FURTHEST_RAD = 0.5
 """Largest distance, rad or m, by which a robot that something else moves is assumed to go on."""
-_LONGEST_OUTLOOK_S = 0.5
-"""Longest time, s, over which a measured velocity is extrapolated to bound how far the robot may have moved."""
 _LATEST_S = 1.0
 """A plan without a stamp is assumed to be younger than this, s: the robot may have been at its beginning since."""
 _SAYS_ITSELF_S = 0.5
@@ -65,7 +62,8 @@ class Beginning:
         """
         present = self._published.present.at(now_ns)
         if present is not None:
-            self._require_states(now_ns)
+            if self._joint_states.age_s(now_ns) is not None or self._joint_states.jumped_back:
+                self._joint_states.latest(now_ns, self._parameters.state_timeout)
             return present
         self._joint_states.believed.require_agreement(now_ns, settled=True)
         try:
@@ -77,7 +75,8 @@ class Beginning:
             measured = None
             position, velocity = plan.start.position, np.zeros_like(plan.start.position)
         if measured is not None and not self._parameters.publish_start_moving:
-            self._require_rest(velocity)
+            speed = self._joint_states.speed()
+            self._require_slow(np.abs(velocity) if speed is None else speed, RESTS * self._allowance.full_speed)
             velocity = np.zeros_like(velocity)
         if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
             velocity = np.zeros_like(velocity)
@@ -86,9 +85,8 @@ class Beginning:
         if not velocity.any():
             motion = resting(position, MOMENT_S)
         else:  # Something else moves the robot. It is assumed to go on until the controller is there, and then to stop.
-            further = velocity * bridge_s
-            self._require_near(velocity, further)
-            motion = fastest_stop(State(position + further, velocity), self._bounds)
+            self._require_slow(np.abs(velocity), np.full_like(velocity, _FURTHEST_RAD / bridge_s))
+            motion = fastest_stop(State(position + velocity * bridge_s, velocity), self._bounds)
         return Present(PlannedMotion(known_ns, motion), False, known_ns)
 
     def to_stop(self, now_ns: int) -> Present | None:
@@ -121,138 +119,75 @@ class Beginning:
         return replace(path, actions=path.actions[1:])
 
     def mismatch(self, plan: Plan, present: Present, blend_ns: int, now_ns: int) -> str:
-        """Describe how far a plan begins from where the robot is, or may be by then; empty if it is near enough."""
-        tolerance, measured = self._allowance.start, self._measured(now_ns)
-        if not np.isfinite(tolerance).any():
-            return ""
-        if plan.start is None:
-            return self._leap(plan, present, blend_ns, now_ns, measured)
-        if measured is None:
-            return ""
-        at = self._published.motion_clock.at
-        position, measured_ns = plan.start.position, self._published.motion_clock.at_times(measured.stamps_ns)
-        until = ((plan.origin_ns or at(now_ns)) - measured_ns) * NANOSECOND_S
-        reach = np.abs(measured.velocity) * np.clip(until, 0.0, _LONGEST_OUTLOOK_S)
-        beyond = self._apart(measured, position) - reach
-        then = commanded_to_each(self._published.present.commanded, measured.stamps_ns)
-        now = self._published.present.commanded(measured.stamp_ns)
-        # A joint without a recent measurement is assumed to follow its command.
-        if then is not None and now is not None:
-            moved = measured._replace(position=measured.position + np.nan_to_num(now.position - then.position))
-            beyond = np.minimum(beyond, self._apart(moved, position))
-        joint = int((beyond - tolerance).argmax())
-        if beyond[joint] <= tolerance[joint]:
-            return ""
-        return (
-            f"start.position of {self._parameters.joint_names[joint]}: expected within {tolerance[joint]:g} "
-            f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
-            f"got {position[joint]:.6g}{_ANEW}"
-        )
+        """Describe how far a plan begins from where the robot is, or may be by then; empty if it is near enough.
 
-    def _leap(self, plan: Plan, present: Present, blend_ns: int, now_ns: int, measured: MeasuredState | None) -> str:
-        """Describe a joint whose first position is further from the robot than the plan's own speed explains.
-
-        The robot may be anywhere between its measured position, the commands since the plan's origin, and the end of
-        the motion in execution: a stream that is slowed is behind its plans, and a plan may arrive late.
-        """
-        is_goal = plan.is_complete and len(plan.steps) == 1  # A single row is a position, and has no speed.
-        if not (plan.is_positions or plan.spline) or not len(plan.steps) or plan.steps[0] > _SAYS_ITSELF_S or is_goal:
-            return ""
-        first, pace = plan.actions[0], _OF_PACE * plan.pace
-        reach = self._allowance.start + pace * plan.steps[0]
-
-        def beyond(places: np.ndarray) -> np.ndarray:
-            return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
-
-        if (beyond(present.planned.state_at(blend_ns).position[None]) <= 0).all():  # Then no other position matters.
-            return ""
-        executed = present.planned.rest_from(blend_ns)
-        places = np.vstack([executed.coefficients[:, 0], executed.end.position])
-        if measured is not None:
-            places = np.vstack([places, turned(measured.position, places[0], self._parameters.continuous)])
-        apart = beyond(places)
-        if present.follows and (apart > 0).any():
-            at_ns = self._published.motion_clock.at(now_ns)
-            passed = passed_since(self._published.present.sent, plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns)
-            apart = beyond(np.vstack([places, *passed]))
-        joint = int(apart.argmax())
-        if not apart[joint] > 0:
-            return ""
-        return (
-            f"sequence: its first position of {self._parameters.joint_names[joint]} is {first[joint]:.6g}, expected "
-            f"within {reach[joint]:.4g} (parameter limits.start_deviation, and its own pace) of the robot's "
-            f"{places[0][joint]:.6g}{_ANEW}"
-        )
-
-    def allow(self, candidate: Candidate, present: Present, blend_ns: int, now_ns: int) -> None:
-        """Refuse a motion if the robot is away both from its command and from where the plan begins.
+        The robot may be anywhere between its measured position and its commands from the measurement until the plan's
+        start. A plan without a start may have been made since its origin, and a stream that is slowed is behind its
+        plans, until the end of the motion in execution. A robot that stands away from its command is where it stands.
 
         Raises:
-            Rejected: deviation.
+            Rejected: deviation, if the robot stands away from its command.
 
         """
-        at_ns, distance = self._published.motion_clock.at(now_ns), self._allowance.distance
-        # A motion that begins later begins at the measured state.
-        if present.follows or present.known_from_ns > at_ns or not np.isfinite(distance).any():
-            return
-        if (measured := self._measured(now_ns)) is None:
-            return
-        begins = candidate.planned.state_at(max(blend_ns, candidate.planned.valid_from_ns)).position
-        gap, lead = (self._apart(measured, there) for there in (present.planned.state_at(at_ns).position, begins))
-        joint, away = (int((part / distance).argmax()) for part in (lead, gap))
-        if lead[joint] > distance[joint] and gap[away] > distance[away]:
-            raise Rejected(
-                RejectionReason.DEVIATION,
-                f"{self._parameters.joint_names[away]} is {gap[away]:.4g} away from its command, and the plan of "
-                f"{self._parameters.joint_names[joint]} begins {lead[joint]:.4g} away from it; expected at most "
-                f"{distance[joint]:.4g} (parameter supervision.deviation)",
-            )
+        measured, at = self._measured(now_ns), self._published.motion_clock.at
+        at_ns = at(now_ns)
+        starts, command = plan.start is not None, present.planned.state_at(blend_ns).position
+        # A single row is a position, and has no speed.
+        has_first = (plan.is_positions or plan.spline) and len(plan.steps) > plan.is_complete
+        has_first = has_first and plan.steps[0] <= _SAYS_ITSELF_S
+        first = plan.start.position if starts else plan.actions[0] if has_first else command
+        reach = self._allowance.start + (_OF_PACE * plan.pace * plan.steps[0] if has_first and not starts else 0.0)
+        places, parameter, stands_away = command[None], "limits.start_deviation, and its own pace", False
+        if measured is not None:
+            there = turned(measured.position, command, self._parameters.continuous)
+            known = not present.follows and present.known_from_ns <= at_ns
+            stands_away = known and bool((np.abs(there - command) > self._allowance.distance).any())
+            places = np.vstack([places, there])
+        if stands_away:
+            places, reach = there[None], self._allowance.distance
+            parameter = "supervision.deviation: it stands away from its command"
+
+        def beyond() -> np.ndarray:
+            return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
+
+        if present.follows and (beyond() > 0).any():
+            since_ns, until_ns = plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns
+            if starts:
+                since_ns = at_ns if measured is None else at(int(measured.stamps_ns.min()))
+                until_ns = max(plan.origin_ns, at_ns)
+            else:
+                executed = present.planned.rest_from(blend_ns)
+                places = np.vstack([places, executed.coefficients[:, 0], executed.end.position])
+            places = np.vstack([places, *passed_since(self._published.present.sent, since_ns, until_ns)])
+        joint = int(beyond().argmax())
+        if not beyond()[joint] > 0:
+            return ""
+        text = (
+            f"sequence: its first position of {self._parameters.joint_names[joint]} is {first[joint]:.6g}, expected "
+            f"within {reach[joint]:.4g} (parameter {parameter}) of the robot's {places[:2][-1][joint]:.6g}{_ANEW}"
+        )
+        if stands_away:
+            raise Rejected(RejectionReason.DEVIATION, text)
+        return text
 
     def _measured(self, now_ns: int) -> MeasuredState | None:
         """Return the measured state; a joint that is away from its command for no known reason counts as there."""
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         return measured and measured._replace(position=measured.position - self._published.guard.offset)
 
-    def _apart(self, measured: MeasuredState, place: np.ndarray) -> np.ndarray:
-        """Return the distance of the robot from a position, rad, `[dof]`."""
-        return np.abs(turned(measured.position, place, self._parameters.continuous) - place)
-
-    def _require_states(self, now_ns: int) -> None:
-        """Refuse to begin if joint states were received before, but are too old now. Raises Rejected."""
-        if self._joint_states.age_s(now_ns) is not None or self._joint_states.jumped_back:
-            self._joint_states.latest(now_ns, self._parameters.state_timeout)
-
-    def _require_rest(self, velocity: np.ndarray) -> None:
-        """Refuse to begin while the robot moves: it may execute what the node published before its restart.
+    def _require_slow(self, speed: np.ndarray, most: np.ndarray) -> None:
+        """Refuse to begin while something else, or a motion from before a restart of the node, moves the robot.
 
         Raises:
             Rejected: deviation.
 
         """
-        speed = self._joint_states.speed()
-        speed = np.abs(velocity) if speed is None else speed
-        joint = int((speed / self._allowance.full_speed).argmax())
-        if speed[joint] > RESTS * self._allowance.full_speed[joint]:
+        joint = int((speed / most).argmax())
+        if speed[joint] > most[joint]:
             raise Rejected(
                 RejectionReason.DEVIATION,
-                f"{self._parameters.joint_names[joint]} moves at {speed[joint]:.3g}, and it is not known what the "
-                "controller does; expected a report of it, or a robot at rest (parameter publish.start_moving)",
-            )
-
-    def _require_near(self, velocity: np.ndarray, further: np.ndarray) -> None:
-        """Refuse to begin far ahead of a moving robot: it may stop before, or only be on its way back to its command.
-
-        Raises:
-            Rejected: deviation.
-
-        """
-        joint = int(np.abs(further).argmax())
-        if abs(further[joint]) > _FURTHEST_RAD:
-            raise Rejected(
-                RejectionReason.DEVIATION,
-                f"{self._parameters.joint_names[joint]} moves at {velocity[joint]:.3g}, and the node did not command "
-                f"it; the controller could meet it {abs(further[joint]):.3g} further, expected at most "
-                f"{_FURTHEST_RAD:g}: once it is slower",
+                f"{self._parameters.joint_names[joint]} moves at {speed[joint]:.3g}, which the node does not command; "
+                f"expected at most {most[joint]:.3g}, or a report of the controller (parameter publish.start_moving)",
             )
 
     def _bridge_time(self, position: np.ndarray, velocity: np.ndarray) -> float:

@@ -107,7 +107,6 @@ class TrajectoryMaker:
             late = began_ns * NANOSECOND_S + candidate.planned.motion.duration - plan.duration
             candidate = candidate._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            self.beginning.allow(candidate, present, blend_ns, now_ns)
             if candidate.planned.why_slow:
                 self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {candidate.planned.why_slow}"))
             return self._executable(plan, present, candidate, blend_ns, now_ns, search.dropped)
