@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,15 +32,6 @@ followed to count as following again.
 """
 
 
-class Finding(NamedTuple):
-    """Why the robot is braked."""
-
-    text: str
-    kind: RejectionReason
-    deviates: bool = False
-    """True if the reason is that a joint does not follow."""
-
-
 class Guard:
     """Decides when the robot is braked because it does not follow its command, and until when.
 
@@ -68,8 +58,6 @@ class Guard:
         """Distance of measured joints from their command that nothing explains, rad, `[dof]`."""
         self.stopped: np.ndarray | float = 0.0
         """Directions in which joints were stopped, -1, 0 or 1, `[dof]`; 0 once they have followed again."""
-        self._met: np.ndarray | float = 0.0
-        """The directions at the last brake, which following again does not change."""
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
         self._resting_since_ns, self._rested_at = 0, np.zeros(0)
@@ -95,14 +83,14 @@ class Guard:
             follows = (went * led > 0) & (np.minimum(abs(went), abs(led)) >= _FOLLOWS * allowance.full_speed)
             self.stopped = np.where(follows, 0.0, self.stopped)
 
-    def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Finding | None:
-        """Return the finding about the joint that exceeds its thresholds most; None if none does."""
+    def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Rejected | None:
+        """Return the reason to brake: the joint that exceeds its thresholds most; None if none does."""
         monitor, distance = self.monitor, allowance.distance
         if not len(monitor.error):
             return None
         threshold = monitor.threshold
         # It moves away from what it met, against which the integrators of drives press for a while.
-        if np.count_nonzero(self.stopped) and (self._met * monitor.velocity).sum() < 0:
+        if (self.stopped * monitor.velocity).sum() < 0:
             threshold = np.maximum(threshold, distance)
         beyond = np.stack([self.deviation / distance, np.abs(monitor.growth) / threshold])
         kind, joint = np.unravel_index(beyond.argmax(), beyond.shape)
@@ -115,7 +103,7 @@ class Guard:
         message = what.format(found[joint])
         parameter = "(parameter supervision.deviation)"
         message = f"{names[joint]} {message}, expected at most {allowed[joint]:.4g} {parameter}"
-        return Finding(message, RejectionReason.DEVIATION, deviates=True)
+        return Rejected(RejectionReason.DEVIATION, message)
 
     def require_following(self) -> None:
         """Refuse sequences, and goals in execution, while the robot is stopped or braked. Raises Rejected."""
@@ -131,19 +119,18 @@ class Guard:
         source, until = ("controller_state", "it is back") if is_off else ("node", "the robot rests")
         return Rejected(self.kind, f"{source}: {self.reason}; rejecting until {until}")
 
-    def brake(self, finding: Finding, states: Sequence[MeasuredState], allowance: Allowance) -> None:
+    def brake(self, found: Rejected, states: Sequence[MeasuredState], allowance: Allowance) -> None:
         """Record that the robot is braked, why, and its states before (the last of them is the present one)."""
-        self.reason, self.kind, deviates = finding
+        self.reason, self.kind = found.message, found.reason
         self.brakes += 1
         self.back_to, self._explained, monitor = None, None, self.monitor
-        if not deviates:
+        if self.kind is not RejectionReason.DEVIATION:
             return
         self.back_to, watched = monitor.held_by, allowance.watched
         self._explained = (unexplained(states) <= _JUMPED * np.abs(monitor.off)) | ~watched
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
         met = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
         self.stopped = np.where(watched, met, 0.0)
-        self._met = self.stopped
 
     def way_back(self, command: np.ndarray, most: float, allowance: Allowance) -> np.ndarray | None:
         """Return how far the command goes back, once after a brake, rad, `[dof]`; None if it stands where it is.
@@ -177,7 +164,7 @@ class Guard:
     def recover(self) -> None:
         """End a brake, since the robot rests: the next sequence may begin where the command stands."""
         self.reason, explained, off = "", self._explained, self.monitor.off
-        self.monitor.compare_anew()
+        self.monitor.forget_command()
         if explained is not None:
             self._began = self.monitor.commanded + np.stack([off * explained, np.zeros_like(off)])
             self.monitor.left, self.offset = off * explained, self.offset + off * ~explained
