@@ -200,9 +200,9 @@ class TrackingMonitor:
         if self._lately is None or not pace:
             self._lately = errors
         scatter, added = np.sqrt(self._scatter), errors - self._lately
-        lag = _LAGS_S[scatter.argmin(axis=0), 0]
-        # A joint that stood for a moment, and so seems to lag, follows as before when it goes on.
-        likely = _LAGS_S <= np.maximum(lag, _FIRST_LAG_S + slack.late)
+        lags_s = _LAGS_S - slack.early
+        lag = lags_s[scatter.argmin(axis=0), 0]
+        likely = lags_s <= np.maximum(lag, _FIRST_LAG_S + slack.late)
         likely &= scatter <= _MARGIN * scatter.min(axis=0) + _LAG_SLACK_S
         error, growth = _least(errors, likely), _least(added, likely)
         if self._is_new:
