@@ -21,7 +21,7 @@ _LAG_SLACK_S = 0.01
 """Scatter of a lag, s, that is always likely: stamps are those of cycles, and an arm is more than a delay."""
 _SCATTER_S = 0.05
 """Scatter of each lag, s, before joints have moved."""
-_KNOWN_S = 0.005, 0.5
+_KNOWN_S = 0.0001, 0.5
 """Motion from which scatter is known, the time integral of the squared share of full speed, s: assumed at first, and
 remembered at most. Faster motion teaches more, so that slow motion does not displace what it has taught.
 """

@@ -58,6 +58,8 @@ class Guard:
         """Distance of measured joints from their command that nothing explains, rad, `[dof]`."""
         self.stopped: np.ndarray | float = 0.0
         """Directions in which joints were stopped, -1, 0 or 1, `[dof]`; 0 once they have followed again."""
+        self._met: np.ndarray | float = 0.0
+        """The directions at the last brake, which following again does not change."""
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
         self._resting_since_ns, self._rested_at = 0, np.zeros(0)
@@ -90,7 +92,7 @@ class Guard:
             return None
         threshold = monitor.threshold
         # It moves away from what it met, against which the integrators of drives press for a while.
-        if (self.stopped * monitor.velocity).sum() < 0:
+        if np.count_nonzero(self.stopped) and (self._met * monitor.velocity).sum() < 0:
             threshold = np.maximum(threshold, distance)
         beyond = np.stack([self.deviation / distance, np.abs(monitor.growth) / threshold])
         kind, joint = np.unravel_index(beyond.argmax(), beyond.shape)
@@ -130,7 +132,7 @@ class Guard:
         self._explained = (unexplained(states) <= _JUMPED * np.abs(monitor.off)) | ~watched
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
         met = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
-        self.stopped = np.where(watched, met, 0.0)
+        self.stopped = self._met = np.where(watched, met, 0.0)
 
     def way_back(self, command: np.ndarray, most: float, allowance: Allowance) -> np.ndarray | None:
         """Return how far the command goes back, once after a brake, rad, `[dof]`; None if it stands where it is.
