@@ -60,7 +60,8 @@ def test_a_second_publisher_is_recognized_among_states_that_are_not_all_read(
 ) -> None:
     states, random = believing(), np.random.default_rng(seed)
     robot = arrivals(period_s, 0.0, 0.5, ROBOT, random)
-    other = arrivals(other_s, JOINS_S + phase * period_s, 0.0, ROBOT if relayed else OTHER, random)
+    join_s, sender = JOINS_S + phase * period_s, ROBOT if relayed else OTHER
+    other = arrivals(period_s if relayed else other_s, join_s, 0.0, sender, random)
     _, told = read(robot + other, poll_s, states)
     assert {one.position[0] for one in states.recent} == {0.5}
     if told or not relayed:  # Of states relayed at one rate, those of the robot may be read only.

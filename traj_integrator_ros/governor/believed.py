@@ -92,7 +92,9 @@ class Believed:
             self._period_ns[joints] += np.where(known, _PERIOD, 1.0) * (
                 np.minimum(gaps_ns, _REMEMBERED_NS) * (self._stamps_ns[joints] > 0) - self._period_ns[joints]
             )
-            self._came_back |= recent
+            # Joints that move on may come from both, and are nearer to the doubted state.
+            nearer = self._away(joints, position, self._other) - self._away(joints, position, self._position)
+            self._came_back |= recent and bool(np.nansum(nearer) > 0)
         elif recent and not self._is_far(joints, position, self._other, stamp_ns - self._other_ns[joints])[far].any():
             # The publisher of the states before is given the time to contradict this one.
             period_ns = self._period_ns[joints][far].max()
@@ -126,9 +128,12 @@ class Believed:
     def _is_far(self, joints: np.ndarray, position: np.ndarray, last: np.ndarray, gaps_ns: np.ndarray) -> np.ndarray:
         """Return which joints cannot have come here from `last` within `gaps_ns`; joints without a `last` can."""
         lasted_s = np.maximum(gaps_ns, self._period_ns[joints]) * NANOSECOND_S
+        return self._away(joints, position, last) > np.maximum(self._speed[joints] * lasted_s, self._least[joints])
+
+    def _away(self, joints: np.ndarray, position: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Return how far joints are from `last`, rad; NaN for those without."""
         before = last[joints]
-        away = turned(position, before, self._turning[joints]) - before
-        return np.abs(away) > np.maximum(self._speed[joints] * lasted_s, self._least[joints])
+        return np.abs(turned(position, before, self._turning[joints]) - before)
 
     def _doubt(self, joints: np.ndarray, position: np.ndarray, stamp_ns: int, far: np.ndarray) -> Rejected:
         self._other[joints], self._other_ns[joints] = position, stamp_ns

@@ -14,6 +14,7 @@ from .measured import JointStates, MeasuredState
 from .planner import Planner
 from .published import PublishedMotion
 from .sent import NotYet
+from .supervision import Finding
 from .trajectories import TrajectoryMaker
 
 _RESTARTS_S = 0.16
@@ -49,34 +50,34 @@ class Commands:
 
         Called every few milliseconds, also while nothing arrives.
         """
-        published, guard, present = self._published, self._published.guard, self._published.present
+        published, guard = self._published, self._published.guard
         self.check_clock(now_ns)
-        moving, allowance = published.is_moving(now_ns), self._trajectories.allowance
-        rests = not moving and guard.rests(now_ns, allowance)
-        guard.stopped_until_rest &= moving
-        if present.is_doubtful and rests:
+        moving = published.is_moving(now_ns)
+        if guard.stopped_until_rest and not moving:
+            guard.stopped_until_rest = False
+        if published.present.is_doubtful and not moving and guard.rests(now_ns, self._trajectories.allowance):
             published.drop()
         found = self._why_brake(now_ns, moving)
-        contradicts = found is not None and found.reason is RejectionReason.CONTRADICTORY_STATE
-        if guard.reason and rests and not contradicts:
+        contradicts = found is not None and found.kind is RejectionReason.CONTRADICTORY_STATE
+        if guard.reason and not moving and not contradicts and guard.rests(now_ns, self._trajectories.allowance):
             if guard.back_to is None:
-                if present.report is None and guard.was_moved(allowance):
+                if published.present.report is None and guard.was_moved(self._trajectories.allowance):
                     published.drop()  # Whatever the controller holds, the next motion begins where the robot is.
                 guard.recover()
                 found = None
-            elif not present.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
+            elif not published.present.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
                 return back
-        if found is not None and (not guard.reason or (contradicts and guard.kind is not found.reason)):
-            guard.brake(found, self._joint_states.lately(), allowance)
+        if found is not None and (not guard.reason or (contradicts and guard.kind is not found.kind)):
+            guard.brake(found, self._joint_states.lately(), self._trajectories.allowance)
             self.planner.refuse(guard.refusal())
             return self._stopped(now_ns) if moving else None
-        if guard.stop_waits or (guard.is_busy and moving and present.has_lost):
+        if guard.stop_waits or (guard.is_busy and moving and published.present.has_lost):
             return self._stopped(now_ns)
         if self._kept is not None and (within := self._within_limits(now_ns)) is not None:
             return within
-        if present.is_off(now_ns):
-            self.planner.refuse(present.unavailable(now_ns))
-        if present.is_silent(now_ns):
+        if published.present.is_off(now_ns):
+            self.planner.refuse(published.present.unavailable(now_ns))
+        if published.present.is_silent(now_ns):
             return None  # The controller would execute a motion that is sent now from its middle, when it is back.
         return self.planner.go_on(now_ns)
 
@@ -166,21 +167,21 @@ class Commands:
         if self._published.check_clock(now_ns):
             self._joint_states.drop_for_jump()
 
-    def _why_brake(self, now_ns: int, moving: bool) -> Rejected | None:
+    def _why_brake(self, now_ns: int, moving: bool) -> Finding | None:
         """Return the reason to brake the robot; None if there is none."""
         try:
             self._joint_states.believed.require_agreement(now_ns)
         except Rejected as contradictory:
-            return contradictory
+            return Finding(contradictory.message, contradictory.reason)
         timeout, age = self._parameters.state_timeout, self._joint_states.age_s(now_ns)
         if moving and timeout > 0 and age is not None and age > timeout:
             message = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
-            return Rejected(RejectionReason.STATE_TOO_OLD, message)
+            return Finding(message, RejectionReason.STATE_TOO_OLD)
         present = self._published.present
         if moving and present.is_off(now_ns):
             quiet = present.quiet_s(now_ns)
             message = f"expected reports of the controller, got none for {quiet:.3f} s"
-            return Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, message)
+            return Finding(message, RejectionReason.CONTROLLER_UNAVAILABLE)
         restart_s = _RESTARTS_S + present.period_s  # Until a report shows that the motion is over.
         if present.report and present.is_overdue(now_ns) and (not moving or present.quiet_s(now_ns) < restart_s):
             return None

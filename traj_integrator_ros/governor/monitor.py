@@ -13,45 +13,45 @@ from ..parameters.parameters import NodeParameters
 from ..parameters.table import BASE, BINARY, GRIPPER
 from .robot_clock import Slack
 
-_LAGS_S = np.linspace(0.0, 0.2, 21)[:, None]
-"""Lags, s, with which a joint may follow: stiction at 0.1 rad/s looks like a lag of 0.39 s where 0.09 s is right."""
-_FIRST_LAG_S = 0.125
-"""Longest lag, s, that is likely before a longer one is learned: hobby servos lag 0.10 to 0.12 s."""
-_LAG_SLACK_S = 0.01
-"""Scatter of a lag, s, that is always likely: stamps are those of cycles, and an arm is more than a delay."""
-_SCATTER_S = 0.05
-"""Scatter of each lag, s, before joints have moved."""
-_KNOWN_S = 0.0001, 0.5
-"""Motion from which scatter is known, the time integral of the squared share of full speed, s: assumed at first, and
-remembered at most. Faster motion teaches more, so that slow motion does not displace what it has taught.
-"""
+_LONGEST_LAG_S = 0.12
+"""Longest lag, s, that a joint may have before its lag is learned: hobby servos lag 0.10 to 0.12 s."""
+_MOST_LAG_S = 0.2
+"""Longest lag, s, that is learned: stiction at 0.1 rad/s looks like a lag of 0.39 s where 0.09 s is right."""
+_LAG_SLACK_S = 0.02
+"""Largest error of a learned lag, s: stamps are those of cycles, and an arm is more than a delay."""
 _STEP_NS = 10_000_000
 """Time between two recorded commands, ns; commands between them are interpolated."""
 _ROWS = 112
 """Number of recorded commands, 1.1 s: joints lag, and may have been measured 0.5 s before others."""
 _SPEED_ROWS = 36
 """Number of the newest commands, 0.35 s, from which the speed is taken: errors outlast a motion by some 0.3 s."""
+_SHARES = np.linspace(0.0, 1.0, 7)[:, None]
+"""Lags at which a joint is compared with its command, as shares between its shortest and its longest lag."""
 _EVERY_NS = 3_500_000
 """Shortest time between two comparisons, ns: joint states at 1 kHz are compared every 4 ms, which is often enough for a
 supervision that runs every 10 ms.
 """
 _MOVES = 0.01
-"""Share of full speed from which on a joint counts as moving."""
+"""Share of full speed from which on a joint counts as moving: smaller changes of velocity teach no lag."""
+_GOES = 0.3
+"""Share of the commanded speed from which on a joint counts as following: a standing joint teaches no lag."""
 _LATELY_S = 2.0
-"""Time constant, s, of the recent error, to which growth is relative. In a contact at 0.03 rad/s, the error grows by
-the smallest threshold within 0.51 s.
+"""Time constant, s, of the recent error, to which growth is relative, and of lags. In a contact at 0.03 rad/s, the
+error grows by the smallest threshold within 0.51 s.
 """
 _USUAL_S = 10.0
 """Time constant, s, of the sag: that of 2.5 kg, 14 mrad, changes within seconds."""
 _REMEMBERED_S = 600.0
 """Time constant, s, with which the growth that free motions have needed is forgotten."""
-_FLOOR = 0.16, 0.75
-"""Smallest threshold of growth, as a share of the allowance: in slow motion, and its rise to full speed. Pushes of 80 N
-at 0.5 rad/s cause 26 mrad of growth, where 27 are allowed.
+_FLOOR = 0.16
+"""Smallest threshold of growth, in slow motion, as a share of the allowance."""
+_OF_SPEED = 0.75
+"""Addition to that threshold at full speed, as a share of the allowance: pushes of 80 N at 0.5 rad/s cause 26 mrad of
+growth, where 27 are allowed.
 """
 _NEED_OF_SPEED = 0.25
-"""Rise of the learned threshold to full speed, as a share of the allowance: hobby arms need 16 mrad at 0.05 rad/s and
-19 mrad at 0.8 rad/s, industrial arms 2 and 7 mrad.
+"""Addition to the learned threshold at full speed, as a share of the allowance: hobby arms need 16 mrad at 0.05 rad/s
+and 19 mrad at 0.8 rad/s, industrial arms 2 and 7 mrad.
 """
 _MARGIN = 2.0
 """Factor by which a quantity may exceed its learned value."""
@@ -59,7 +59,7 @@ _UNKNOWN = 0.3
 """Growth, as a share of the allowance, that a joint is assumed to need before it has moved in both directions. Soft
 drives need 0.15, hobby arms 0.35, and hobby arms that hang in their play, without reports, 0.6.
 """
-_EXERCISED_S = 0.4
+_EXERCISED_S = 0.5
 """Time of motion in each direction, s, after which a joint has shown its play."""
 
 
@@ -109,10 +109,10 @@ def _or_any(distance: np.ndarray) -> np.ndarray:
 class TrackingMonitor:
     """Compares joints with their command: tracking error, its growth, and the threshold of that.
 
-    A joint is expected where its command was a lag ago. The scatter of the error at each of several lags, relative to
-    the speed, tells which of them are likely; the error is the least at any of these, less the joint's sag. The growth
-    of the error is what was added within the last seconds while any joint was commanded to move: in a contact, it goes
-    on as long as the command does. The threshold of the growth follows what the robot's own free motions have needed.
+    A joint is expected where its command was a lag ago. Lag and sag are learned in free motion. The tracking error is
+    the distance from all commands within the lags that the joint may have, less its sag. The growth of the error is
+    what was added within the last seconds while any joint was commanded to move: in a contact, it goes on as long as
+    the command does. The threshold of the growth follows what the robot's own free motions have needed.
     """
 
     def __init__(self) -> None:
@@ -127,30 +127,35 @@ class TrackingMonitor:
         self._known_dof(0)
 
     def _known_dof(self, dof: int) -> None:
-        self.usual, self._need, self._peak = np.zeros((3, dof))
-        """Sag, rad, `[dof]`, growth that free motions have needed, and that of the excursion in progress, as shares of
-        the allowance.
+        self._lag, self._learned, self.usual, self._need, self._peak = np.zeros((5, dof))
+        """Learned properties, `[dof]`: lag, s; standard deviation of the velocity from which the lag was learned, rad/s
+        (0: not learned); sag, rad; growth that free motions have needed; growth of the excursion in progress. The last
+        two are shares of the allowance.
         """
-        self._scatter = np.repeat(np.where(_LAGS_S > _FIRST_LAG_S, 4.0 * _SCATTER_S, _SCATTER_S) ** 2, dof, axis=1)
-        """Mean square of the error, less the recent one, by that of the velocity, s^2, `[lags, dof]`."""
-        self._known, self._exercised = np.full(dof, _KNOWN_S[0]), np.zeros((2, dof))
-        self._compared_ns, self._is_new = 0, True
+        self._exercised, self._is_new = np.zeros((2, dof)), True
+        self.compare_anew()
+
+    def compare_anew(self) -> None:
+        """Forget the comparison, but not the learned properties of joints."""
+        self._moments, self._weight = np.zeros((4, len(self._lag))), np.zeros(len(self._lag))
+        self._compared_ns = 0
         self.forget_command()
 
     def forget_command(self) -> None:
         """Forget errors and growth, because another motion is executed than the one that was compared."""
-        self.error, self.growth, self.off, self._speed, self._peak = np.zeros((5, len(self.usual)))
-        self.left = np.zeros_like(self.usual)
+        dof = len(self._lag)
+        self.error, self.growth, self.off, self._behind, self._speed, self._peak = np.zeros((6, dof))
+        self.left = np.zeros(dof)
         """Distance from their command, rad, `[dof]`, at which a brake left joints; it shrinks as they come nearer."""
-        self.threshold = np.full_like(self.usual, np.inf)
+        self.threshold = np.full(dof, np.inf)
         self._lately: np.ndarray | None = None
-        """Recent error at each lag, rad, `[lags, dof]`."""
+        self._before: tuple[np.ndarray, np.ndarray] | None = None
         self.forget_line()
 
     def forget_line(self) -> None:
         """Forget recorded commands, because the motion was another one than recorded."""
-        self._line, self._line_ns = np.zeros((0, len(self.usual))), 0
-        """Recorded commands, one every 10 ms, rad, `[n, dof]`, and the time of the last, ns."""
+        self._line, self._line_ns = np.zeros((0, len(self._lag))), 0
+        """Recorded commands, one every 10 ms, rad, `[n, dof]`, and the time of the first, ns."""
 
     def is_due(self, stamp_ns: int) -> bool:
         """Return whether a state measured at that time is to be compared: of states at 1 kHz, every fourth is."""
@@ -177,91 +182,92 @@ class TrackingMonitor:
             free: whether the motion is free, as far as is known: only then properties of joints are learned.
 
         """
-        if len(self.usual) != len(position):
+        if len(self._lag) != len(position):
             self._known_dof(len(position))
         newest_ns = int(stamps_ns.max())
-        elapsed_s = 0.0 if self._lately is None else max(newest_ns - self._compared_ns, 0) * NANOSECOND_S
+        since_ns = newest_ns if self._lately is None else self._compared_ns
+        elapsed_s = max(newest_ns - since_ns, 0) * NANOSECOND_S
         self._compared_ns = newest_ns
         if not self._extended(newest_ns + whole_ns(slack.early), commanded):
             self.forget_command()
             return
         steps = np.diff(self._line[-_SPEED_ROWS:], axis=0) / (_STEP_NS * NANOSECOND_S)
         self._speed = np.where(allowance.watched, np.abs(steps).max(axis=0), 0.0)
+        errors = position - self._commanded_at(stamps_ns - self._lags(slack) * SECOND_NS)
         now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
         self.commanded, self.off = now[0], position - now[0]
         self.velocity = (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
-        errors = position - self._commanded_at(stamps_ns - (_LAGS_S - slack.early) * SECOND_NS)
-        self._compare(errors, elapsed_s, allowance, slack, free)
+        self._grow(errors, elapsed_s, allowance, free)
+        if free:
+            self._learn_need(elapsed_s, allowance)
+            self._learn_lag(position, stamps_ns, elapsed_s, allowance.full_speed)
         self.held_by = position - self.usual
 
-    def _compare(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, slack: Slack, free: bool) -> None:
-        """Set the error, its growth and the threshold of growth from errors at all lags, rad, `[lags, dof]`."""
-        pace, zeros = min(float((self._speed / allowance.full_speed).max()), 1.0), np.zeros_like(self.usual)
-        if self._lately is None or not pace:
-            self._lately = errors
-        scatter, added = np.sqrt(self._scatter), errors - self._lately
-        lags_s = _LAGS_S - slack.early
-        lag = lags_s[scatter.argmin(axis=0), 0]
-        likely = lags_s <= np.maximum(lag, _FIRST_LAG_S + slack.late)
-        likely &= scatter <= _MARGIN * scatter.min(axis=0) + _LAG_SLACK_S
-        error, growth = _least(errors, likely), _least(added, likely)
+    def _grow(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, free: bool) -> None:
+        """Set the error, its growth and the threshold of growth from errors `[7, dof]` at the lags of `_lags`."""
+        fastest = float((self._speed / allowance.full_speed).max())
+        zeros = np.zeros_like(self.usual)
+        error = _outside(zeros, -errors)
         if self._is_new:
             self.usual, self._is_new = np.where(np.abs(error) <= _MARGIN * allowance.distance, error, 0.0), False
+        if self._lately is None or not fastest:
+            self._lately, self._behind = errors, self.off
+        else:
+            share = 1 - np.exp(-elapsed_s / _LATELY_S)
+            self._lately = self._lately + (errors - self._lately) * share
+            self._behind = self._behind + (self.off - self._behind) * share
+            self.usual = self.usual + free * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
+        growth = _outside(zeros, self._lately - errors)
         # A joint that comes nearer to its command does not count as growth.
-        nearer = np.maximum(np.sign(growth) * (self.usual - self._lately[0]), 0.0)
+        nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
         self.left = np.clip(self.left, np.minimum(error, 0.0), np.maximum(error, 0.0))
-        self.error = _least(error - np.stack([self.usual, zeros, self.left]))
+        self.error = _outside(error, np.stack([self.usual, zeros, self.left]))
+        distance = allowance.distance
+        self._share, self._of_speed = np.abs(self.growth) / distance, _NEED_OF_SPEED * min(fastest, 1.0)
         unknown = self._exercised.min(axis=0) < _EXERCISED_S
         # The joints of an arm are alike, and so are those of a base.
-        alike = allowance.is_base[:, None] == allowance.is_base
-        need = np.maximum((self._need * alike).max(axis=1, initial=0.0), np.where(unknown, _UNKNOWN, 0.0))
-        most = np.maximum(_MARGIN * need + _NEED_OF_SPEED * pace, _FLOOR[0] + _FLOOR[1] * pace)
-        self.threshold = allowance.distance * np.minimum(most, 1.0) if pace else zeros + np.inf
-        if pace:
-            self._lately = self._lately + added * (1 - np.exp(-elapsed_s / _LATELY_S))
-            self.usual = self.usual + free * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
-        if free:
-            self._learn(added, lag, elapsed_s, allowance, pace)
+        alike = [self._need.max(where=allowance.is_base == kind, initial=0.0) for kind in (False, True)]
+        need = np.maximum(np.where(allowance.is_base, *alike[::-1]), np.where(unknown, _UNKNOWN, 0.0))
+        most = np.maximum(_MARGIN * need + self._of_speed, _FLOOR + _OF_SPEED * min(fastest, 1.0))
+        self.threshold = distance * np.minimum(most, 1.0) if fastest else np.full_like(error, np.inf)
 
-    def _learn(self, added: np.ndarray, lag: np.ndarray, elapsed_s: float, allowance: Allowance, pace: float) -> None:
-        """Learn growth from excursions that are over (in contact, they do not end), and the scatter at each lag."""
-        share = np.maximum(np.abs(self.growth) / allowance.distance - _NEED_OF_SPEED * pace, 0.0)
+    def _learn_need(self, elapsed_s: float, allowance: Allowance) -> None:
+        """Learn growth from excursions that are over: an excursion in contact does not end, or ends with a brake."""
+        share = np.maximum(self._share - self._of_speed, 0.0)
         # At rest, nobody knows whether an excursion is over.
-        self._peak = np.maximum(self._peak, share) * (pace > 0)
+        self._peak = np.maximum(self._peak, share) * self._speed.any()
         over = share < self._peak / 2
         kept = np.exp(-elapsed_s / _REMEMBERED_S)
         self._need = np.where(over, np.maximum(self._need, self._peak), self._need * kept)
         self._peak = np.where(over, share, self._peak)
-        speed = self.velocity / allowance.full_speed
-        goes = np.stack([speed, -speed]) > _MOVES
-        self._exercised = self._exercised + goes * elapsed_s
-        # Joints that stop late, after their command, show their lags, too.
-        went = self._speed > _MOVES * allowance.full_speed
-        learns = went & (np.abs(self.growth) <= self.threshold / _MARGIN)
-        known = self._known + speed**2 * elapsed_s
-        scatter = (self._scatter * self._known + (added / allowance.full_speed) ** 2 * elapsed_s) / known
-        self._scatter = np.where(learns, scatter, self._scatter)
-        self._known = np.where(learns, np.minimum(known, _KNOWN_S[1]), self._known)
-        if learns.any():
-            self.lag_s = float(lag[self._known.argmax()])
+        goes = np.stack([self.velocity, -self.velocity]) > _MOVES * allowance.full_speed
+        self._exercised = self._exercised + np.where(goes, elapsed_s, 0.0)
 
     def _extended(self, until_ns: int, commanded: Callable[[int], State | None]) -> bool:
-        """Record commands until a time, at most 10 ms from now; returns False if they are unknown."""
-        begin_ns = max(self._line_ns, until_ns - _ROWS * _STEP_NS)
-        states = [commanded(time_ns) for time_ns in range(begin_ns + _STEP_NS, until_ns + _STEP_NS, _STEP_NS)]
-        if states and states[-1] is None:
-            return False
-        rows = [state.position for state in states if state is not None]
-        if rows:
-            self._line, self._line_ns = np.vstack([self._line, *rows])[-_ROWS:], begin_ns + len(states) * _STEP_NS
+        """Record commands until a time, at most 13 ms from now; returns False if they are unknown."""
+        rows, end_ns = [], self._line_ns + (len(self._line) - 1) * _STEP_NS
+        if len(self._line) and until_ns - end_ns < _ROWS * _STEP_NS:
+            while end_ns < until_ns:
+                end_ns += _STEP_NS
+                if (state := commanded(end_ns)) is None:
+                    return False
+                rows.append(state.position)
+            if rows:
+                self._line = np.vstack([self._line, *rows])[-_ROWS:]
+        else:
+            end_ns = -(-until_ns // _STEP_NS) * _STEP_NS
+            while len(rows) < _ROWS and (state := commanded(end_ns - len(rows) * _STEP_NS)) is not None:
+                rows.append(state.position)
+            self._line = np.array(rows[::-1])
+        self._line_ns = end_ns - (len(self._line) - 1) * _STEP_NS
         return len(self._line) > 1
 
     def _commanded_at(self, times_ns: np.ndarray) -> np.ndarray:
         """Return the commanded position of each joint at times `[n, dof]`, ns, interpolated linearly."""
-        last, joints = len(self._line) - 1, np.arange(times_ns.shape[1])
-        place = np.clip((times_ns - self._line_ns) / _STEP_NS + last, 0, last)
-        row = np.minimum(place.astype(int), last - 1)
+        place = np.clip((times_ns - self._line_ns) / _STEP_NS, 0, len(self._line) - 1)
+        row = np.minimum(place.astype(int), len(self._line) - 2)
+        joints = np.arange(place.shape[1])
         return self._line[row, joints] + (place - row) * (self._line[row + 1, joints] - self._line[row, joints])
 
     @property
@@ -274,8 +280,45 @@ class TrackingMonitor:
         """Distance by which moving joints are behind their command, rad, `[dof]`: their lag times their speed."""
         return np.where(self._speed > 0, self.usual - self.off, 0.0)
 
+    def _lags(self, slack: Slack) -> np.ndarray:
+        """Return seven lags that each joint may have, s, `[7, dof]`, the shortest first.
 
-def _least(values: np.ndarray, likely: np.ndarray | bool = True) -> np.ndarray:
-    """Return the least of values, `[n, dof]`, that are likely, if these have the same sign; otherwise 0."""
-    low, high = values.min(axis=0, where=likely, initial=np.inf), values.max(axis=0, where=likely, initial=-np.inf)
-    return np.maximum(low, 0.0) + np.minimum(high, 0.0)
+        They begin at 0 (less the slack): a joint that stood for a moment, and so taught a long lag, follows as before
+        when it goes on.
+        """
+        known = self._learned > 0
+        faster = self._speed / np.where(known, _MARGIN * self._learned, 1.0)
+        longest = np.maximum(self._lag + _LAG_SLACK_S, _LONGEST_LAG_S + slack.late)
+        spread = np.where(known, _LAG_SLACK_S * np.maximum(faster, 1.0), longest)
+        low = -slack.early
+        return low + _SHARES * (np.minimum(self._lag + spread, longest) - low)
+
+    def _learn_lag(self, position: np.ndarray, stamps_ns: np.ndarray, elapsed_s: float, full_speed: np.ndarray) -> None:
+        """Learn the lag by linear regression of the error on the velocity, which a constant sag does not change."""
+        before, self._before = self._before, (stamps_ns, position)
+        if before is None:
+            return
+        velocity, error = self.velocity, -self.off
+        went_s = np.maximum((stamps_ns - before[0]) * NANOSECOND_S, 1e-9)
+        goes = np.abs(position - before[1]) / went_s >= _GOES * np.abs(velocity)  # A standing joint has no lag.
+        follows = goes & (np.abs(self.growth) <= self.threshold / _MARGIN)
+        kept = np.exp(-elapsed_s / _LATELY_S)
+        moments = self._moments * kept + np.stack([velocity, error, velocity**2, velocity * error])
+        self._moments = np.where(follows, moments, self._moments)
+        self._weight = np.where(follows, self._weight * kept + 1.0, self._weight)
+        v, e, vv, ve = self._moments / np.maximum(self._weight, 1.0)
+        variance = vv - v * v
+        # A faster motion teaches more than a slower one.
+        least = np.maximum(_MOVES * full_speed, self._learned / _MARGIN)
+        learns = follows & (variance > least**2)
+        variance = np.where(learns, variance, 1.0)
+        lag = (ve - v * e) / variance
+        self._lag = np.where(learns, np.clip(lag, 0.0, _MOST_LAG_S), self._lag)
+        self._learned = np.where(learns, np.sqrt(variance), self._learned)
+        if learns.any():
+            self.lag_s = float(self._lag[self._learned.argmax()])
+
+
+def _outside(values: np.ndarray, within: np.ndarray) -> np.ndarray:
+    """Return by how much values `[dof]` exceed the largest of others, `[n, dof]`; negative below the least."""
+    return np.maximum(values - within.max(axis=0), 0.0) + np.minimum(values - within.min(axis=0), 0.0)

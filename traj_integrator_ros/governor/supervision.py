@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,15 @@ _FOLLOWS = 0.05
 """Distance, as a share of the joint's range (at most 1 rad or m), over which a joint that was stopped must have
 followed to count as following again.
 """
+
+
+class Finding(NamedTuple):
+    """Why the robot is braked."""
+
+    text: str
+    kind: RejectionReason
+    deviates: bool = False
+    """True if the reason is that a joint does not follow."""
 
 
 class Guard:
@@ -85,8 +95,8 @@ class Guard:
             follows = (went * led > 0) & (np.minimum(abs(went), abs(led)) >= _FOLLOWS * allowance.full_speed)
             self.stopped = np.where(follows, 0.0, self.stopped)
 
-    def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Rejected | None:
-        """Return the reason to brake: the joint that exceeds its thresholds most; None if none does."""
+    def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Finding | None:
+        """Return the finding about the joint that exceeds its thresholds most; None if none does."""
         monitor, distance = self.monitor, allowance.distance
         if not len(monitor.error):
             return None
@@ -105,7 +115,7 @@ class Guard:
         message = what.format(found[joint])
         parameter = "(parameter supervision.deviation)"
         message = f"{names[joint]} {message}, expected at most {allowed[joint]:.4g} {parameter}"
-        return Rejected(RejectionReason.DEVIATION, message)
+        return Finding(message, RejectionReason.DEVIATION, deviates=True)
 
     def require_following(self) -> None:
         """Refuse sequences, and goals in execution, while the robot is stopped or braked. Raises Rejected."""
@@ -121,18 +131,19 @@ class Guard:
         source, until = ("controller_state", "it is back") if is_off else ("node", "the robot rests")
         return Rejected(self.kind, f"{source}: {self.reason}; rejecting until {until}")
 
-    def brake(self, found: Rejected, states: Sequence[MeasuredState], allowance: Allowance) -> None:
+    def brake(self, finding: Finding, states: Sequence[MeasuredState], allowance: Allowance) -> None:
         """Record that the robot is braked, why, and its states before (the last of them is the present one)."""
-        self.reason, self.kind = found.message, found.reason
+        self.reason, self.kind, deviates = finding
         self.brakes += 1
         self.back_to, self._explained, monitor = None, None, self.monitor
-        if self.kind is not RejectionReason.DEVIATION:
+        if not deviates:
             return
         self.back_to, watched = monitor.held_by, allowance.watched
         self._explained = (unexplained(states) <= _JUMPED * np.abs(monitor.off)) | ~watched
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
         met = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
-        self.stopped = self._met = np.where(watched, met, 0.0)
+        self.stopped = np.where(watched, met, 0.0)
+        self._met = self.stopped
 
     def way_back(self, command: np.ndarray, most: float, allowance: Allowance) -> np.ndarray | None:
         """Return how far the command goes back, once after a brake, rad, `[dof]`; None if it stands where it is.
@@ -166,7 +177,7 @@ class Guard:
     def recover(self) -> None:
         """End a brake, since the robot rests: the next sequence may begin where the command stands."""
         self.reason, explained, off = "", self._explained, self.monitor.off
-        self.monitor.forget_command()
+        self.monitor.compare_anew()
         if explained is not None:
             self._began = self.monitor.commanded + np.stack([off * explained, np.zeros_like(off)])
             self.monitor.left, self.offset = off * explained, self.offset + off * ~explained
