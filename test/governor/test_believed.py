@@ -92,17 +92,14 @@ def test_a_second_publisher_that_is_faster_is_never_believed(place: float, times
     assert node.published.guard.kind is RejectionReason.CONTRADICTORY_STATE and node.published.guard.brakes == 1
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.floats(0.035, 0.3), st.floats(0.2, 2.8), st.sampled_from([1.0, -1.0]), st.floats(0.0, 1e-4))
-def test_a_joint_that_jumps_and_moves_on_is_no_second_publisher(
-    jump: float, speed: float, sign: float, noise: float
-) -> None:
-    node, random, told = SimulatedNode(**GIVEN), np.random.default_rng(1), []
-    for tick in range(140):
-        moved = sign * (jump + speed * 0.01 * (tick - 100)) if tick >= 100 else 0.0
-        told.append(measured(node, [moved, 0.3] + noise * random.standard_normal(2), NOW_S + 0.01 * tick))
-    assert told.count(RejectionReason.CONTRADICTORY_STATE) == 1 and told[100] is not None
-    node.pipeline.joint_states.believed.require_agreement(round((NOW_S + 1.4) * 1e9))
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 0.01, 0.02, 0.037, 0.05]), min_size=10, max_size=30), st.sampled_from([1, -1]))
+def test_a_joint_that_a_hand_leads_on_is_no_second_publisher(steps: list[float], sign: int) -> None:
+    node, place = SimulatedNode(**GIVEN), 0.0
+    for tick, step in enumerate([0.0] * 60 + steps):
+        place, now = place + sign * step, NOW_S + 0.01 * tick
+        node.measure([place, 0.3], now=now)
+        node.pipeline.joint_states.believed.require_agreement(round(now * 1e9))
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 20])

@@ -62,6 +62,8 @@ class Believed:
         """The last positions that were believed, and the last that were doubted, rad, `[dof]`; NaN if there is none."""
         self._stamps_ns, self._other_ns = np.zeros((2, dof), np.int64)
         self._period_ns, self._came_back = np.zeros(dof), False
+        self._is_open = False
+        """True from a doubt on, until it is known whether the joint has jumped."""
         self._doubted_ns = self._contradicted_ns = 0
         self._told = ""
 
@@ -86,15 +88,16 @@ class Believed:
         """
         gaps_ns = stamp_ns - self._stamps_ns[joints]
         far = self._is_far(joints, position, self._position, gaps_ns)
-        recent = self.doubts(now_ns)
+        recent = self._is_open and self.doubts(now_ns)
         if not far.any():
             known = self._period_ns[joints] > 0
             self._period_ns[joints] += np.where(known, _PERIOD, 1.0) * (
                 np.minimum(gaps_ns, _REMEMBERED_NS) * (self._stamps_ns[joints] > 0) - self._period_ns[joints]
             )
-            # Joints that move on may come from both, and are nearer to the doubted state.
+            # A joint that moves on may come from both, and is nearer to the doubted state: then that was right.
             nearer = self._away(joints, position, self._other) - self._away(joints, position, self._position)
             self._came_back |= recent and bool(np.nansum(nearer) > 0)
+            self._is_open = self._came_back
         elif recent and not self._is_far(joints, position, self._other, stamp_ns - self._other_ns[joints])[far].any():
             # The publisher of the states before is given the time to contradict this one.
             period_ns = self._period_ns[joints][far].max()
@@ -103,8 +106,9 @@ class Believed:
                 if self._came_back:
                     self._contradicted_ns = self._doubted_ns = now_ns
                 return self._doubt(joints, position, stamp_ns, far)
+            self._is_open = False
         else:
-            self._doubted_ns, self._came_back = now_ns, False
+            self._doubted_ns, self._came_back, self._is_open = now_ns, False, True
             self.doubted += 1
             return self._doubt(joints, position, stamp_ns, far)
         self._position[joints], self._stamps_ns[joints] = position, stamp_ns
