@@ -137,7 +137,7 @@ class Beginning:
         has_first = has_first and plan.steps[0] <= _SAYS_ITSELF_S
         first = plan.start.position if starts else plan.actions[0] if has_first else command
         reach = self._allowance.start + (_OF_PACE * plan.pace * plan.steps[0] if has_first and not starts else 0.0)
-        places, parameter, stands_away = command[None], "limits.start_deviation, and its own pace", False
+        places, stands_away = command[None], False
         if measured is not None:
             there = turned(measured.position, command, self._parameters.continuous)
             known = not present.follows and present.known_from_ns <= at_ns
@@ -145,7 +145,6 @@ class Beginning:
             places = np.vstack([places, there])
         if stands_away:
             places, reach = there[None], self._allowance.distance
-            parameter = "supervision.deviation: it stands away from its command"
 
         def beyond() -> np.ndarray:
             return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
@@ -162,9 +161,12 @@ class Beginning:
         joint = int(beyond().argmax())
         if not beyond()[joint] > 0:
             return ""
+        parameter = "parameter limits.start_deviation" + ", and its own pace" * bool(has_first and not starts)
+        if stands_away:
+            parameter = "parameter supervision.deviation, since the robot stands away from its command"
         text = (
             f"sequence: its first position of {self._parameters.joint_names[joint]} is {first[joint]:.6g}, expected "
-            f"within {reach[joint]:.4g} (parameter {parameter}) of the robot's {places[:2][-1][joint]:.6g}{_ANEW}"
+            f"within {reach[joint]:.4g} ({parameter}) of the robot's {places[:2][-1][joint]:.6g}{_ANEW}"
         )
         if stands_away:
             raise Rejected(RejectionReason.DEVIATION, text)

@@ -20,10 +20,12 @@ _REMEMBERED_NS = SECOND_NS
 """Time, ns, for which a doubted state is remembered, and for which nothing begins after a contradiction."""
 _AGREES_NS = 500_000_000
 """Time, ns, within which a second state confirms a doubted one: within a second, a joint can come almost anywhere."""
-_ANSWERS, _AFTER = 1.5, 0.75
-"""Periods of the states before, since the last of them and since the first doubt, after which they count as ended: a
-second publisher may be faster than the first, of which not every state is read.
+_ANSWERS = 1.5
+"""Periods after the last believed state within which its publisher may still contradict a doubted one: a second
+publisher may be faster than the first.
 """
+_AFTER = 0.75
+"""Periods after the first doubt within which the same holds: before it, not every state was read."""
 _PERIOD = 0.02
 """Weight of the newest interval in the mean interval between states: states without stamps may arrive together."""
 
@@ -32,7 +34,7 @@ class Believed:
     """Decides for each joint state whether it is possible after the last one that was believed.
 
     An impossible state is counted as doubted. If the next one agrees with it, the joint has jumped, and both are
-    believed. If a next one agrees with the states before instead, two publishers contradict each other.
+    believed. If states that agree with those before go on beside it, two publishers contradict each other.
     """
 
     def __init__(self, joint_names: Sequence[str]) -> None:
@@ -63,7 +65,7 @@ class Believed:
         self._stamps_ns, self._other_ns = np.zeros((2, dof), np.int64)
         self._period_ns, self._came_back = np.zeros(dof), False
         self._is_open = False
-        """True from a doubt on, until it is known whether the joint has jumped."""
+        """True from a doubt until the joint has jumped or moved on, and while publishers contradict each other."""
         self._doubted_ns = self._contradicted_ns = 0
         self._told = ""
 
@@ -94,7 +96,7 @@ class Believed:
             self._period_ns[joints] += np.where(known, _PERIOD, 1.0) * (
                 np.minimum(gaps_ns, _REMEMBERED_NS) * (self._stamps_ns[joints] > 0) - self._period_ns[joints]
             )
-            # A joint that moves on may come from both, and is nearer to the doubted state: then that was right.
+            # A joint that moves on may have come from either state. If it is nearer to the doubted one, it has jumped.
             nearer = self._away(joints, position, self._other) - self._away(joints, position, self._position)
             self._came_back |= recent and bool(np.nansum(nearer) > 0)
             self._is_open = self._came_back

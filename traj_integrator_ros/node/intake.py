@@ -30,8 +30,8 @@ one always waits.
 CALL_WAITS_S = 0.5
 """Longest time, s, that a call waits before it is refused: half of the time in which every call is answered."""
 MOST_CALLS = 100
-"""Largest number of calls that wait; more are refused at once. Few nodes answer more in half a second, and gradient
-requests of 16 x 32 actions of 7 joints take 7 MB then.
+"""Largest number of calls that wait; more are refused at once. So many gradient requests of 16 x 32 actions of 7 joints
+take 7 MB.
 """
 READ_EVERY_S = 5e-3
 """Longest time, s, between two readings while there is work: a queue of 1,000 then holds calls at 200 kHz."""
@@ -40,9 +40,7 @@ _YOUNG_S = 2e-3
 MOST_READ = 1000
 """Largest number of messages that are taken from one input in a row, and that wait if its history is not limited."""
 AT_ONCE = 8
-"""Largest number of messages that are taken from one topic or service at once: decoding them takes 1 ms on a slow
-machine, and stops wait for it.
-"""
+"""Largest number of messages that are taken from one topic or service at once: stops wait while they are decoded."""
 
 
 class Message(NamedTuple):

@@ -106,7 +106,8 @@ def worth_reading(
 ) -> Iterator[tuple[bytes, dict]]:
     """Yield the newest message of each publisher, and one in 10 ms before it: the supervision needs no more.
 
-    As long as states are doubted, all are worth reading: of two publishers that alternate, the choice might take one.
+    As long as states are doubted, all are worth reading: otherwise, if two publishers alternate, only the states of one
+    might be read.
 
     Args:
         waiting: messages and what the middleware says of them. If it does not say who sent them, and when they arrived,
