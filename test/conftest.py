@@ -48,8 +48,9 @@ _NICE = 5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Several workers, beside the processes that tests start."""
+    """Several workers, beside the processes that tests start, and the tests that take long."""
     parser.addoption("--workers", type=int, default=1, metavar="N", help="number of files that are run at a time")
+    parser.addoption("--thorough", action="store_true", help="also what is marked so: before a release")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -82,12 +83,17 @@ def pytest_unconfigure() -> None:
     remove_abandoned_segments()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Queues for tests that compute, for tests of real nodes, and for tests that run alone; long files come first.
+
+    What is marked thorough is left out, and counted as deselected, unless it is asked for.
 
     Half of the workers begin with nodes, which wait for much of their time; the others compute then. Only the
     tests that are marked alone wait for the end, not their files; a worker of a normal priority runs them.
     """
+    if not config.option.thorough and (left_out := [item for item in items if item.get_closest_marker("thorough")]):
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     marks: dict[Path, set[str]] = {}
     for item in items:
         marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
