@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory
 
@@ -84,8 +86,10 @@ def planner(participant: Participant, swing: Swing) -> Role:
 
     def send() -> None:
         variant, now_ns = ledger.sent % SEQUENCES, time.time_ns()
-        ledger.send(now_ns, variant, now_ns / SECOND_NS)
-        publisher.publish(template.stamped(now_ns, actions(variant, now_ns)))
+        # Under overload, the planner's own middleware may wait in vain for a lock; then nothing is sent.
+        with suppress(rclpy_implementation.RCLError):
+            publisher.publish(template.stamped(now_ns, actions(variant, now_ns)))
+            ledger.send(now_ns, variant, now_ns / SECOND_NS)
 
     def counts() -> dict[str, int]:
         return {"sent": ledger.sent, "answered": ledger.answered, "unknown": ledger.unknown_answers, **missed}
