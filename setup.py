@@ -191,8 +191,8 @@ setup(
     install_requires=["torch>=2.6", "numpy"],
     extras_require={
         "node": NODE,
-        "demo": [*NODE, "matplotlib", "rich", "rosbags", "scipy"],  # scipy: the demo's splines and L-BFGS
-        "tools": [*NODE, "matplotlib", "rich", "rosbags"],
+        "demo": [*NODE, "matplotlib", "rosbags", "scipy"],  # scipy: the demo's splines and L-BFGS
+        "tools": [*NODE, "matplotlib", "rosbags"],
         "test": ["hypothesis", "pytest", "pytest-timeout", "PyYAML", "scipy"],
     },
     data_files=[

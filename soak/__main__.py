@@ -48,8 +48,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        with Progress() as progress:
-            run_soak(record, params_file, out, progress)
+        run_soak(record, params_file, out, Progress())
     except KeyboardInterrupt:
         print("\nsoak: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

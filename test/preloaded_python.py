@@ -33,7 +33,6 @@ PRELOADED = (
     "rclpy.executors",
     "matplotlib.figure",
     "matplotlib.backends.backend_agg",
-    "rich.progress",
     "rosbags.highlevel",
     "rosbags.rosbag2",
 )

@@ -1,4 +1,4 @@
-"""Messages as mappings, written as rosbag2 records them or as ROS prints them."""
+"""Messages as mappings, written as rosbag2 records them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 Message = Mapping[str, Any]
 INTERFACES = Path(__file__).resolve().parents[1] / "traj_integrator_interfaces" / "msg"
 JOINT_STATE, JOINT_TRAJECTORY = "sensor_msgs/msg/JointState", "trajectory_msgs/msg/JointTrajectory"
-ROBOT_TRAJECTORY, DISPLAY_TRAJECTORY = "moveit_msgs/msg/RobotTrajectory", "moveit_msgs/msg/DisplayTrajectory"
 TRAJECTORY_BATCH = "traj_integrator_interfaces/msg/TrajectoryBatch"
-_OF_MOVEIT = {
-    ROBOT_TRAJECTORY: "trajectory_msgs/JointTrajectory joint_trajectory\n"
-    "trajectory_msgs/MultiDOFJointTrajectory multi_dof_joint_trajectory\n",
-    "moveit_msgs/msg/RobotState": "sensor_msgs/JointState joint_state\nbool is_diff\n",
-    DISPLAY_TRAJECTORY: "string model_id\nmoveit_msgs/RobotTrajectory[] trajectory\n"
-    "moveit_msgs/RobotState trajectory_start\n",
-}
-"""Parts of MoveIt's definitions that describe motions."""
 
 
 def write_bag(
@@ -41,7 +31,7 @@ def write_bag(
 
     types = get_typestore(Stores.ROS2_HUMBLE)
     ours = {f"{INTERFACES.parent.name}/msg/{file.stem}": file.read_text() for file in INTERFACES.glob("*.msg")}
-    for name, text in {**ours, **_OF_MOVEIT}.items():
+    for name, text in ours.items():
         types.register(get_types_from_msg(text, name))
     writer = rosbag2.Writer(folder, version=9, storage_plugin=rosbag2.StoragePlugin[storage])
     if compression:
@@ -52,11 +42,6 @@ def write_bag(
             for recorded_ns, message in messages:
                 writer.write(connection, recorded_ns, types.serialize_cdr(_made(types, kind, message), kind))
     return folder
-
-
-def printed(*messages: Message, flow: bool | None = False) -> str:
-    """Messages as `ros2 topic echo` prints them."""
-    return "".join(f"{yaml.safe_dump(one, sort_keys=False, default_flow_style=flow)}---\n" for one in messages)
 
 
 def _made(types: Any, kind: str, fields: Message) -> Any:

@@ -21,7 +21,7 @@ from traj_integrator_ros.parameters.table import SPECS, of_joints
 from traj_integrator_ros.requests.plan import GOALS
 
 BLOCK_TIMEOUT_S = 150
-MODULES = ("rclpy", "traj_integrator_interfaces", "matplotlib", "rosbags", "scipy", "rich")
+MODULES = ("rclpy", "traj_integrator_interfaces", "matplotlib", "rosbags", "scipy")
 # A command in an indented block would not be run.
 COMMAND = re.compile(r"^(?:    |\$ )(?:ros2|python3?|make|cmake|colcon|pip|fastdds|taskset|chrt) ", re.M)
 

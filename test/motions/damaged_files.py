@@ -1,20 +1,17 @@
-"""Damaged recordings: `PYTHONPATH=test:test/motions python -m damaged_files --count 1000` reads so many of each."""
+"""Recordings that bad sectors, power cuts and killed recorders have damaged."""
 
 from __future__ import annotations
 
-import argparse
 import resource
 import shutil
 import sqlite3
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from joint_state_rows import joint_state, states
-from recorded_messages import JOINT_STATE, printed, write_bag
+from recorded_messages import JOINT_STATE, write_bag
 
 from traj_integrator_ros.motions.files import read_samples, read_trajectories
 from traj_integrator_ros.motions.samples import RecordingError
@@ -32,7 +29,6 @@ FORMATS = (
     "csv",
     "npz",
     "npz packed",
-    "yaml",
 )
 DAMAGES = ("byte", "bytes", "cut", "zeros", "moved", "size", "repeated", "noise", "longer", "empty")
 
@@ -69,8 +65,6 @@ def write_whole(folder: Path, kind: str) -> Path:
     elif kind == "csv":
         lines = [f"{at},{','.join(map(repr, row))}" for at, row in zip(times.tolist(), position.tolist(), strict=True)]
         (folder / "a.csv").write_text("\n".join(["time,position_a,position_b", *lines]))
-    elif kind == "yaml":
-        (folder / "a.yaml").write_text(printed(*map(joint_state, rows[:30])))
     else:
         save = np.savez_compressed if kind == "npz packed" else np.savez
         save(folder / "a.npz", time=times, position=position, joint_names=["a", "b"])
@@ -161,34 +155,3 @@ def outcome(path: Path) -> Outcome:
 
 def _can_be_printed(line: str) -> bool:
     return line.encode(errors="replace") == line.encode(errors="surrogatepass")
-
-
-def _one(whole: Path, number: int, seed: int) -> Outcome:
-    with TemporaryDirectory() as made:
-        random = np.random.default_rng([seed, number])
-        return outcome(damaged(whole, Path(made) / f"{number}", random, DAMAGES[number % len(DAMAGES)]))
-
-
-def main() -> int:
-    """Read many damaged files; returns 1 where one breaks a bound."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--formats", nargs="*", default=FORMATS, choices=FORMATS)
-    options = parser.parse_args()
-    bad = 0
-    for kind in options.formats:
-        with TemporaryDirectory() as made:
-            whole = write_whole(Path(made) / "whole", kind)
-            found = [_one(whole, number, options.seed) for number in range(options.count)]
-        wrong = [one for one in found if not one.is_fine]
-        bad += len(wrong)
-        slowest, most = max(one.seconds for one in found), max(one.memory for one in found)
-        print(f"{kind}: {len(wrong)} of {len(found)} bad, slowest {slowest:.2f} s, at most {most / 2**20:.0f} MiB")
-        for one in wrong:
-            print("  ", one)
-    return 1 if bad else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

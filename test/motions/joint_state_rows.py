@@ -27,11 +27,11 @@ def states(
     return rows
 
 
-def joint_state(row: StateRow, seconds: str = "sec", rest: str = "nanosec", **changed: object) -> dict[str, object]:
-    """The message with its fields; times have the names that ROS 1 or ROS 2 gives them."""
-    stamp = {seconds: row.stamp_ns // 10**9, rest: row.stamp_ns % 10**9}
+def joint_state(row: StateRow) -> dict[str, object]:
+    """The message with its fields."""
+    stamp = {"sec": row.stamp_ns // 10**9, "nanosec": row.stamp_ns % 10**9}
     fields = {name: np.asarray(getattr(row, name)).tolist() for name in ("position", "velocity")}
-    return {"header": {"stamp": stamp, "frame_id": ""}, "name": list(row.names), **fields, "effort": [], **changed}
+    return {"header": {"stamp": stamp, "frame_id": ""}, "name": list(row.names), **fields, "effort": []}
 
 
 def bag_of(folder: Path, topics: Mapping[str, Sequence[StateRow]], *, storage: str = "SQLITE3") -> Path:

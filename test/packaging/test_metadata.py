@@ -21,7 +21,7 @@ import traj_integrator_ros
 from traj_integrator_ros import kernels
 
 # Modules whose rosdep key is python3-<name>.
-OF_PYTHON = {"numpy", "matplotlib", "rich", "hypothesis", "pytest", "scipy", "yaml"}
+OF_PYTHON = {"numpy", "matplotlib", "hypothesis", "pytest", "scipy", "yaml"}
 # Modules without a rosdep key of their own: device kernels, which are imported if installed, PIL, which comes with
 # matplotlib, and modules from pip only.
 FROM_PIP = {"torch", "ruckig", "rosbags"}

@@ -15,7 +15,7 @@ TOOLS = Path(sys.prefix) / "colcon"
 PACKAGE = "traj_integrator_ros"
 OF_UBUNTU = {
     *("python3-dev", "python3-hypothesis", "python3-matplotlib", "python3-numpy", "python3-pytest"),
-    *("python3-pytest-timeout", "python3-rich", "python3-scipy", "python3-yaml"),
+    *("python3-pytest-timeout", "python3-scipy", "python3-yaml"),
 }
 """Keys of rosdep that are packages of Ubuntu 24.04, by the same names."""
 OF_ROS = {

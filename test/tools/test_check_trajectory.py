@@ -14,19 +14,12 @@ from tool_runs import JOINTS, Tool, command, environment
 
 from traj_integrator_ros.motions.samples import Samples
 
-GOOD = """\
-header: {stamp: {sec: 0, nanosec: 0}}
-joint_names: [arm_a, arm_b]
-points:
-- {positions: [0.0, 0.0], velocities: [0.1, 0.0], accelerations: [], time_from_start: {sec: 0, nanosec: 0}}
-- {positions: [0.1, 0.0], velocities: [0.0, 0.0], accelerations: [], time_from_start: {sec: 1, nanosec: 0}}
----
-"""
 
-
-def test_acceptable_messages_of_topic_echo_end_with_0(tool: Tool, tmp_path: Path) -> None:
-    (tmp_path / "echo.yaml").write_text(GOOD * 2)
-    result = tool("check_trajectory", "echo.yaml", "--joints", "arm_a,arm_b")
+def test_acceptable_trajectories_end_with_0(tool: Tool, tmp_path: Path) -> None:
+    position, velocity = np.zeros((2, 2, 2, 2))
+    position[:, 1, 0], velocity[:, 0, 0] = 0.1, 0.1
+    np.savez(tmp_path / "two.npz", time=[0.0, 1.0], position=position, velocity=velocity, joint_names=JOINTS)
+    result = tool("check_trajectory", "two.npz", "--joints", "arm_a,arm_b")
     peaks = "commanded at most 0.1333 rad/s (1.33 x the points'), 0.4 rad/s^2, 0.6 rad/s^3"
     lines = [f"trajectory {k}: ok (2 joints, 2 points, 1.000 s; {peaks})\n" for k in range(2)]
     assert result == (0, "".join(lines) + "2 of 2 trajectories acceptable\n", "")

@@ -15,7 +15,6 @@ from tool_runs import Tool
         ("matplotlib", ["integrate", "motion.csv", "--out", "out.csv", "--plot", "out.png"], "--plot needs"),
         ("matplotlib", ["plot_trajectory", "motion.csv"], "drawing needs"),
         ("yaml", ["check_trajectory", "motion.csv", "--params", "robot.yaml"], "reading robot.yaml needs"),
-        ("yaml", ["check_trajectory", "plan.yaml"], "reading plan.yaml needs"),
         ("rosbags", ["integrate", "motion.csv", "--out", "bag"], "writing bags needs"),
         ("rosbags", ["replay", "bag.db3"], "reading bags needs"),
         ("ruckig", ["integrate", "motion.csv", "--out", "out.csv"], "joining motions needs"),
@@ -28,7 +27,7 @@ def test_a_tool_says_what_to_install(
     tool: Tool, tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch,
     library: str, arguments: list[str], words: str,
 ) -> None:  # fmt: skip
-    for name in ("robot.yaml", "plan.yaml", "bag.db3"):
+    for name in ("robot.yaml", "bag.db3"):
         (tmp_path / name).write_text("")
     monkeypatch.setitem(sys.modules, library, None)
     result = tool(*arguments)

@@ -25,8 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     description = "Sends a robot's motion through the integrator node over DDS, measures and draws what comes back."
     parser = ToolParser(NAME, description, EXAMPLES, uses_ros=True)
     kinds = (
-        "rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>, or a UR RTDE log); YAML of a "
-        "RobotTrajectory. Default: a Panda motion planned on the spot"
+        "rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>) or NPZ. Default: a Panda motion "
+        "planned on the spot"
     )
     parser.add_argument("recording", nargs="?", type=file, metavar="RECORDING", help=kinds)
     parser.option("--topic", "JointState topic of a bag (default: /joint_states, or the only one)")

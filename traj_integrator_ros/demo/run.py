@@ -48,7 +48,8 @@ def run(recording: Samples, planned: Samples, options: argparse.Namespace) -> in
         client = IntegratorClient(name="demo", ros_arguments=ros_arguments, largest=largest)
     except Exception as error:  # rclpy raises one of several errors for wrong arguments
         raise UserError(f"--ros-args: {error}") from None
-    with Progress() as progress, client:
+    progress = Progress()
+    with client:
         progress.stage(f"{'Waiting for' if options.external_node else 'Starting'} the node {client.integrator}")
         if not options.external_node:
             write_node_parameters(recording, planned, out / "node_params.yaml")

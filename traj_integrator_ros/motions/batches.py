@@ -1,4 +1,4 @@
-"""TrajectoryBatch messages as motions: from ROS, from a bag, or as ROS prints them. Knows no ROS."""
+"""TrajectoryBatch messages as motions: from ROS or from a bag. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
 
 if TYPE_CHECKING:
     from traj_integrator_interfaces.msg import TrajectoryBatch
-
-BATCH = ("joint_names", "batch", "horizon", "time_from_start", *QUANTITIES)
-"""The fields by which a batch is recognized inside of other messages."""
 
 
 def motions_of_batch(message: TrajectoryBatch | Any, source: str) -> Iterator[Samples]:

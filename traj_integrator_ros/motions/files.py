@@ -1,4 +1,4 @@
-"""Opens motions in any supported format: rosbag2, a table, an NPZ archive, or YAML as ROS prints messages."""
+"""Opens motions in any supported format: rosbag2, a table, or an NPZ archive."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pathlib import Path
 
 from .batches import motions_of_batch
 from .door import each_read, reading
-from .joint_states import Tell, in_order, motion_of_states, with_velocity
-from .printed import motions_printed
+from .joint_states import Tell, motion_of_states
 from .read_bag import (
     JOINT_STATE,
     JOINT_TRAJECTORY,
     TRAJECTORY_BATCH,
-    kinds_with,
+    messages_of,
     open_bag,
     state_of,
     topic_in,
@@ -23,22 +22,13 @@ from .read_bag import (
 from .read_csv import read_csv
 from .read_npz import read_npz
 from .samples import Nature, RecordingError, Samples
-from .storage import messages_of
-from .trajectories import (
-    TRAJECTORY,
-    PlannedTrajectory,
-    planned_trajectory,
-    samples_of_trajectory,
-    trajectory_of_samples,
-    within,
-)
+from .trajectories import PlannedTrajectory, planned_trajectory, samples_of_trajectory, trajectory_of_samples
 from .units import UNITS_OF_THE_FILE, GivenUnits
 
 FORMATS = {
     **dict.fromkeys((".db3", ".mcap"), "bag"),
     **dict.fromkeys((".csv", ".txt"), "table"),
     ".npz": "archive",
-    **dict.fromkeys((".yaml", ".yml"), "yaml"),
 }
 
 
@@ -80,7 +70,7 @@ def read_samples(
             tell(f"motion 0 of {1 + others} taken, the others left out")
         if isinstance(chosen, PlannedTrajectory):
             return samples_of_trajectory(chosen, str(path), tell)
-        return _recorded(chosen, tell).checked()
+        return chosen.checked()
 
 
 def read_trajectories(
@@ -99,13 +89,7 @@ def read_trajectories(
         if isinstance(one, PlannedTrajectory):
             yield one
             continue
-        with reading(path):
-            samples = one if one.nature is Nature.EXACT else _recorded(one, tell)
-        yield trajectory_of_samples(made_of(samples) if one.nature is Nature.MEASURED else samples)
-
-
-def _recorded(samples: Samples, tell: Tell) -> Samples:
-    return with_velocity(in_order(samples, tell), tell)
+        yield trajectory_of_samples(made_of(one) if one.nature is Nature.MEASURED else one)
 
 
 def _motions(
@@ -116,27 +100,26 @@ def _motions(
     if found == "bag":
         yield from _in_bag(path, topic, tell, states_first=states_first)
     elif found == "table":
-        yield read_csv(path, topic, tell, units)
+        yield read_csv(path, tell, units)
     else:
-        yield from read_npz(path, tell, units) if found == "archive" else motions_printed(path, tell)
+        yield from read_npz(path, tell, units)
 
 
 def _in_bag(path: Path, topic: str | None, tell: Tell, *, states_first: bool) -> Iterator[Samples | PlannedTrajectory]:
-    """Yield the joint states of a bag as one motion, or every trajectory in the messages of a topic."""
-    with open_bag(path, tell) as (reader, counts):
-        states, batches = (JOINT_STATE,), (TRAJECTORY_BATCH,)
-        of_trajectories = [kinds_with(reader, JOINT_TRAJECTORY), batches]
-        groups = [states, *of_trajectories] if states_first else [*of_trajectories, states]
+    """Yield the joint states of a bag as one motion, or every trajectory of a topic."""
+    with open_bag(path, tell) as reader:
+        trajectories = JOINT_TRAJECTORY, TRAJECTORY_BATCH
+        kinds = (JOINT_STATE, *trajectories) if states_first else (*trajectories, JOINT_STATE)
         there = {one.msgtype for one in with_messages(reader, topic) if topic in (None, one.topic)}
-        kinds = next((group for group in groups if not there.isdisjoint(group)), states)
-        connections = topic_in(path, reader, kinds, topic, tell)
-        messages = messages_of(path, reader, connections, counts, tell)
-        if kinds is states:
+        kind = next((one for one in kinds if one in there), JOINT_STATE)
+        connections = topic_in(path, reader, (kind,), topic, tell)
+        messages = messages_of(path, reader, connections, tell)
+        if kind == JOINT_STATE:
             rows = [state_of(message, stamp) for _, stamp, message in messages]
             yield motion_of_states(rows, str(path), f"rosbag2, topic {connections[0].topic}", tell)
             return
         for _, _, message in messages:
-            if kinds is batches:
+            if kind == TRAJECTORY_BATCH:
                 yield from motions_of_batch(message, str(path))
             else:
-                yield from map(planned_trajectory, within(message, TRAJECTORY))
+                yield planned_trajectory(message)

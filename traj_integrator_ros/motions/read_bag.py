@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
+import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from .door import reading
+from .door import reading, reason
 from .extras import require
 from .joint_states import StateRow, Tell
 from .samples import RecordingError
-from .storage import Counts, complete_files
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 JOINT_TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 OUR_INTERFACES = "traj_integrator_interfaces"
 ACTION_SEQUENCE, TRAJECTORY_BATCH = (f"{OUR_INTERFACES}/msg/{name}" for name in ("ActionSequence", "TrajectoryBatch"))
 DEFAULT_TOPIC = "/joint_states"
+_STORAGES = (".db3", ".mcap")
+_METADATA = "metadata.yaml"
 
 
-def state_of(message: Any, recorded_ns: int | None) -> StateRow:
+def state_of(message: Any, recorded_ns: int) -> StateRow:
     """The fields of a JointState message."""
     stamp = message.header.stamp
     stamp_ns = stamp.sec * 10**9 + stamp.nanosec
@@ -40,31 +44,41 @@ def usable_state(message: Any) -> dict[str, tuple[float, float]]:
 
 
 @contextmanager
-def open_bag(path: Path, tell: Tell) -> Iterator[tuple[Any, Counts]]:
-    """Open a rosbags reader, and how many messages the metadata counts; errors become a RecordingError of one line."""
+def open_bag(path: Path, tell: Tell) -> Iterator[Any]:
+    """Open a rosbags reader of all files of a recording; errors become a RecordingError of one line.
+
+    Fewer or more messages than the metadata counts are reported.
+    """
     require("rosbags", "reading bags")
     from rosbags.highlevel import AnyReader
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-    with reading(path), complete_files(path, tell) as (files, counts):
+    with reading(path), _complete(path, tell) as files:
         types = get_typestore(Stores.ROS2_HUMBLE)
         for name, text in _our_definitions().items():
             types.register(get_types_from_msg(text, name))
         with AnyReader(files, default_typestore=types) as reader:
-            for one in reader.connections:
-                if one.ext.serialization_format not in ("", "cdr"):
-                    got = f"{one.ext.serialization_format} on {one.topic}"
-                    raise RecordingError(f"{path}: expected messages in CDR, got {got}")
-            yield reader, counts
+            _compare(path, reader, tell)
+            yield reader
 
 
-def _our_definitions() -> dict[str, str]:
-    """Definitions of our own messages, for bags that do not contain them (before ROS 2 Iron)."""
-    for prefix in [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]:
-        folder = Path(prefix) / "share" / OUR_INTERFACES / "msg"
-        if prefix and folder.is_dir():
-            return {f"{OUR_INTERFACES}/msg/{file.stem}": file.read_text() for file in sorted(folder.glob("*.msg"))}
-    return {}
+def messages_of(path: Path, reader: Any, connections: list[Any], tell: Tell) -> Iterator[tuple[Any, int, Any]]:
+    """Yield the messages of some connections, with their connections and times of recording, ns.
+
+    Raises RecordingError for one that cannot be read; fewer than their index counts are reported.
+    """
+    found = dict.fromkeys((one.topic for one in connections), 0)
+    for one, stamp, raw in reader.messages(connections=connections):
+        try:
+            message = reader.deserialize(raw, one.msgtype)
+        except Exception as error:  # rosbags raises those of struct, numpy and texts, too
+            problem = f"message {found[one.topic]} of {one.topic} cannot be read: {reason(error)}"
+            raise RecordingError(f"{path}: {problem}") from error
+        found[one.topic] += 1
+        yield one, stamp, message
+    for topic, number in found.items():
+        if number != (indexed := sum(one.msgcount for one in connections if one.topic == topic)):
+            tell(f"{number} of {indexed} messages of {topic} are read: the others are not where the file says")
 
 
 def topic_in(path: Path, reader: Any, kinds: Sequence[str], topic: str | None, tell: Tell) -> list[Any]:
@@ -96,23 +110,46 @@ def with_messages(reader: Any, topic: str | None) -> list[Any]:
     return recorded or list(reader.connections)
 
 
-def kinds_with(reader: Any, kind: str) -> list[str]:
-    """The types of a bag's messages that are a type or contain it, at any depth; the type itself comes first."""
-    types = reader.typestore
-    found = {c.msgtype for c in reader.connections if _has(types, c.msgtype, kind)}
-    return [kind, *sorted(found - {kind})]
+@contextmanager
+def _complete(path: Path, tell: Tell) -> Iterator[list[Path]]:
+    """Yield the files of a recording, or copies that SQLite has completed by its logs beside them.
+
+    A recorder that was killed leaves its last messages in a write-ahead log, which rosbags does not read. A folder of
+    compressed files is yielded itself.
+    """
+    files = [path]
+    if path.is_dir():
+        files = sorted(one for one in path.iterdir() if one.suffix in _STORAGES) or [path]
+    logs = {file: file.with_name(f"{file.name}-wal") for file in files}
+    open_ = [file for file, log in logs.items() if log.is_file() and log.stat().st_size]
+    with TemporaryDirectory(prefix="recording-") as made:
+        for file in open_:
+            for one in (file, logs[file]):
+                shutil.copyfile(one, Path(made) / one.name)
+            with closing(sqlite3.connect(Path(made) / file.name)) as database:
+                database.execute("PRAGMA journal_mode=DELETE").fetchone()
+            tell(f"{file.name} was not closed: read with its write-ahead log")
+        yield [Path(made) / file.name if file in open_ else file for file in files]
 
 
-def _has(types: Any, outer: str, kind: str) -> bool:
-    """Return whether a type is, or contains, another one; types with unknown definitions contain none."""
-    _, fields = types.fielddefs.get(outer, ((), ()))
-    return outer == kind or any(_has(types, inner, kind) for _, field in fields for inner in _types_in(field))
+def _compare(path: Path, reader: Any, tell: Tell) -> None:
+    """Report where the metadata of a recording counts other messages than are there; a killed recorder counts none."""
+    metadata = path / _METADATA
+    if not metadata.is_file():
+        return
+    require("yaml", f"reading {metadata}")
+    import yaml
+
+    information = yaml.safe_load(metadata.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
+    counted, there = information["message_count"], sum(one.msgcount for one in reader.connections)
+    if counted and counted != there:
+        tell(f"{there} messages are there, where {_METADATA} counts {counted}")
 
 
-def _types_in(field: Any) -> Iterator[str]:
-    """The message type of a field, if it has one: arrays and sequences hold a definition and a length."""
-    kind, content = field
-    if kind.name == "NAME":
-        yield content
-    elif kind.name in ("ARRAY", "SEQUENCE"):
-        yield from _types_in(content[0])
+def _our_definitions() -> dict[str, str]:
+    """Definitions of our own messages, for bags that do not contain them (before ROS 2 Iron)."""
+    for prefix in [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]:
+        folder = Path(prefix) / "share" / OUR_INTERFACES / "msg"
+        if prefix and folder.is_dir():
+            return {f"{OUR_INTERFACES}/msg/{file.stem}": file.read_text() for file in sorted(folder.glob("*.msg"))}
+    return {}

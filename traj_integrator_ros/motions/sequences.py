@@ -1,4 +1,4 @@
-"""Sequences of actions in files: ActionSequence messages of a bag or as printed, NPZ, tables, or those of a motion."""
+"""Sequences of actions in files: ActionSequence messages of a bag, NPZ, tables, or those of a motion."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ import numpy as np
 from .door import reading
 from .files import format_of, read_samples
 from .joint_states import Tell
-from .printed import messages_printed
-from .read_bag import ACTION_SEQUENCE, JOINT_STATE, open_bag, usable_state
+from .read_bag import ACTION_SEQUENCE, JOINT_STATE, messages_of, open_bag, usable_state
 from .read_csv import read_actions
 from .read_npz import joint_names, load_arrays, numbers, text_of
 from .samples import QUANTITIES, RecordingError, Samples
-from .storage import messages_of
 from .units import UNITS_OF_THE_FILE, GivenUnits
 
 BSPLINE = "bspline"
@@ -34,17 +32,17 @@ _SAMPLES = 4
 """Number of samples whose cubic gives the derivatives at the start. The slope between the first two samples is that of
 half a step later, and a spline that starts with it begins with a jerk that the motion does not have.
 """
-_ACTIONS = ("batch", "horizon", "data")
-"""The fields by which an ActionSequence is recognized in printed messages."""
 _INDICES = ("start_index", "goal_index")
+_ARRAYS = ("actions", "dt", *ENDS, *_INDICES, "degree", "steps", "control_space", "joint_names")
+"""Arrays of an archive of actions."""
 
 
 @dataclass(frozen=True)
 class Sequence:
     """A batch of action sequences, with the known fields of its message by name.
 
-    `fields` may contain `layout`, which messages lack. `recorded` is the motion from which the actions were taken, if
-    any. A message of a bag has a `place`; without a start, it begins in the state that was `measured` before it.
+    `recorded` is the motion from which the actions were taken, if any. A message of a bag has a `place`; without a
+    start, it begins in the state that was `measured` before it.
     """
 
     joint_names: tuple[str, ...]
@@ -58,11 +56,6 @@ class Sequence:
         """One of CONTROL_SPACES; empty for an unknown number."""
         number = self.fields["control_space"]
         return CONTROL_SPACES[number - 1] if number <= len(CONTROL_SPACES) else ""
-
-    @property
-    def has_uneven_positions(self) -> bool:
-        """Return whether these are positions at uneven times, for which the kernels of actions are not exact."""
-        return self.recorded is not None and self.control_space == "position" and len(self.fields["dt"]) > 1
 
 
 def read_sequences(
@@ -81,24 +74,17 @@ def read_sequences(
         format_ = format_of(path)
         notes: list[str] = []
         if format_ == "bag" and (sequences := list(_in_bag(path, topic, notes.append))):
-            return _told(sequences, notes, tell)
-        if format_ == "yaml" and (messages := messages_printed(path, _ACTIONS, tell)):
-            return [_of_printed(f"{path}, message {number}", one) for number, one in enumerate(messages)]
-        if format_ == "archive" and "actions" in (arrays := load_arrays(path, notes.append)):
-            return _told([_of_arrays(path, arrays)], notes, tell)
+            for note in notes:
+                tell(note)
+            return sequences
+        if format_ == "archive" and "actions" in (arrays := load_arrays(path, _ARRAYS)):
+            return [_of_arrays(path, arrays)]
         if format_ == "table" and (found := read_actions(path, tell, units)) is not None:
             names, actions, dt = found
             return [Sequence(names, fields_of(actions[None]) | ({} if dt is None else {"dt": dt}))]
     samples = made_of(read_samples(path, topic, tell, units=units))
     with reading(path):
         return [_of_states(samples, control_space)]
-
-
-def _told(sequences: list[Sequence], notes: list[str], tell: Tell) -> list[Sequence]:
-    """Report notes, and return the sequences."""
-    for note in notes:
-        tell(note)
-    return sequences
 
 
 def fields_of(actions: np.ndarray) -> dict[str, Any]:
@@ -172,24 +158,23 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Sequence:
             if values.dtype.kind not in "iu" or values.ndim != (name in _INDICES) or np.any(values < 0):
                 raise RecordingError(f"{path}: expected whole numbers, 0 or more, in {name}, got {values.tolist()!r}")
             fields[name] = values if values.ndim else int(values)
-    for name, known in (("control_space", CONTROL_SPACES), ("layout", ("tight", "curobo"))):
-        if value := text_of(np.asarray(arrays.get(name, "")).item()):
-            if value not in known:
-                raise RecordingError(f"{path}: expected {name} one of {', '.join(known)}, got {value!r}")
-            fields[name] = 1 + CONTROL_SPACES.index(value) if name == "control_space" else value
+    if value := text_of(np.asarray(arrays.get("control_space", "")).item()):
+        if value not in CONTROL_SPACES:
+            raise RecordingError(f"{path}: expected control_space one of {', '.join(CONTROL_SPACES)}, got {value!r}")
+        fields["control_space"] = 1 + CONTROL_SPACES.index(value)
     return Sequence(tuple(joint_names(path, arrays, actions.shape[2])), fields)
 
 
 def _in_bag(path: Path, topic: str | None, tell: Tell) -> Iterator[Sequence]:
     """Yield the ActionSequence messages, each with the last joint state before it."""
-    with open_bag(path, tell) as (reader, counts):
+    with open_bag(path, tell) as reader:
         sequences = [c for c in reader.connections if c.msgtype == ACTION_SEQUENCE and topic in (None, c.topic)]
         if not sequences:
             return
         states = [c for c in reader.connections if c.msgtype == JOINT_STATE]
         known: dict[str, tuple[float, float]] = {}
         last: tuple[str, ...] = ()
-        messages = messages_of(path, reader, sequences + states, counts, tell)
+        messages = messages_of(path, reader, sequences + states, tell)
         for number, (connection, _, message) in enumerate(messages):
             if connection.msgtype == JOINT_STATE:
                 if state := usable_state(message):
@@ -197,17 +182,6 @@ def _in_bag(path: Path, topic: str | None, tell: Tell) -> Iterator[Sequence]:
                     last = tuple(state)
                 continue
             yield _of_message(f"{path}, message {number} on {connection.topic}", message, known, last)
-
-
-def _of_printed(place: str, message: Any) -> Sequence:
-    """A printed message, with its numbers converted to the types of a message."""
-    try:
-        message.joint_names = [str(name) for name in getattr(message, "joint_names", ())]
-        for name, dtype in {"dt": np.float32, **dict.fromkeys(_INDICES, np.uint32)}.items():
-            setattr(message, name, np.array(getattr(message, name, ()), dtype))
-        return _of_message(place, message, {}, ())
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise RecordingError(f"{place}: expected an ActionSequence, got other values in it: {error}") from None
 
 
 def _of_message(place: str, message: Any, known: Mapping[str, tuple[float, float]], last: tuple[str, ...]) -> Sequence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from trajectory_msgs.msg import JointTrajectory
 
 FIELDS = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration"}
-TRAJECTORY = ("joint_names", "points")
-"""The fields by which a trajectory is recognized inside of other messages."""
-MULTI_DOF = "multi_dof_joint_trajectory"
-"""The field with a trajectory of joints of several degrees of freedom, which is no joint trajectory."""
 SECOND_NS = 1_000_000_000
 
 
@@ -94,21 +90,6 @@ def samples_of_trajectory(trajectory: PlannedTrajectory, source: str, tell: Tell
     times = np.array([math.nan if point.time_ns is None else point.time_ns * 1e-9 for point in trajectory.points])
     names = trajectory.joint_names
     return samples_of(source, names, times, rows, "planned trajectory", Nature.SET_POINTS).checked()
-
-
-def within(message: Any, fields: Sequence[str]) -> Iterator[Any]:
-    """The parts of a message, at any depth, that have these fields; a mapping, or an object of a dataclass."""
-    if isinstance(message, list | tuple):
-        for one in message:
-            yield from within(one, fields)
-        return
-    values = message if isinstance(message, dict) else getattr(message, "__dataclass_fields__", ())
-    if all(name in values for name in fields):
-        yield message
-        return
-    for name in values:
-        if name != MULTI_DOF:
-            yield from within(message[name] if isinstance(message, dict) else getattr(message, name), fields)
 
 
 def nanoseconds(seconds: float) -> int | None:

@@ -1,4 +1,4 @@
-"""Units of joints, from a URDF or from their names, and units of columns and arrays, in which angles may be degrees."""
+"""Units of joints, from a URDF or from their names, and units of columns, in which angles may be degrees."""
 
 from __future__ import annotations
 
@@ -14,33 +14,10 @@ _SLIDE_BY_NAME = re.compile(
 """Names of well-known prismatic joints: torso of Fetch and PR2, fingers of Panda; a UR's shoulder_lift turns."""
 
 
-_RADIANS = {
-    **dict.fromkeys(("rad", "rads", "radian", "radians", "m", "meter", "meters", "metre", "metres"), 1.0),
-    **dict.fromkeys(("mrad", "mm", "millimeter", "millimeters"), 1e-3),
-    "cm": 1e-2,
-    **dict.fromkeys(("deg", "degs", "degree", "degrees", "\u00b0", "dps"), np.pi / 180),
-    **dict.fromkeys(("rev", "revs", "revolution", "revolutions", "turn", "turns"), 2 * np.pi),
-}
-"""Sizes of units of position, rad or m."""
-_RATE = r"(?:[/ ._]?(?:s|sec|second)(?:(?:\^|\*\*)?-?[123]|[\u00b2\u00b3])?)"
-_UNIT = rf"(?P<unit>\u00b0|dps|[a-z]+?)(?:[/ _]?p(?:er[ _]?)?s(?:ec|econd)?\d?|{_RATE}{{1,3}})?"
-_ALONE = re.compile(rf"[\[(]?\s*{_UNIT}\s*[\])]?", re.IGNORECASE)
-_INSIDE = r"[^\[\](){}]"
-_IN_BRACKETS = re.compile(
-    rf"(?P<name>.*?[^\s_])[\s_]*[\[({{]\s*(?P<content>{_INSIDE}*[^\[\](){{}}\d\s]{_INSIDE}*)[\])}}]"
-)
-_ANGLE = rf"(?:deg|degs|degrees?|rads?|radians?|mrad|\u00b0)(?:_?ps\d?|_per_s\w*|{_RATE}{{1,3}})?"
-_BETWEEN = r"[\s_./|:<'\"-]"
-_AT_END = re.compile(rf"(?P<name>.+?){_BETWEEN}+(?:in{_BETWEEN}+)?(?P<content>{_ANGLE})[\s_.>'\"]*", re.I)
-_BEFORE_JOINT = re.compile(
-    r"(?P<quantity>position|velocity|acceleration|jerk|action)[ _]?"
-    rf"(?P<open>[\[({{])?(?P<content>{_ANGLE})(?(open)[\])}}])[ _](?P<joint>.+)",
-    re.I,
-)
-_LONGEST = 200
-"""Largest number of characters of a name that may end in a unit: damaged files have lines of megabytes."""
-_SIGNS = str.maketrans("\u00b7*\u207b\u2212\u00b9\u00b2\u00b3\u00ba", "  --123\u00b0")
-"""Signs of products, powers and degrees, and simple ones that mean the same."""
+_SIZES = {"rad": 1.0, "m": 1.0, "deg": np.pi / 180}
+"""Units of position, with their sizes in rad or m."""
+_WITH_UNIT = re.compile(r"(.+?)(?:[ _]?[\[(]([^\[\]()\d][^\[\]()]*)[\])]|_(rad|deg))")
+"""A name with a unit in brackets, perhaps over a power of s, or with one of two units at its end."""
 ANGLES = {"rad": 1.0, "deg": np.pi / 180}
 """Units of angles that users may choose, rad."""
 MOST_RAD = 4 * np.pi
@@ -64,12 +41,6 @@ class GivenUnits:
 UNITS_OF_THE_FILE = GivenUnits()
 
 
-def size_of_unit(text: str) -> float | None:
-    """Return the size, rad or m, of a unit such as deg, (deg/s) or [rad/s^2]; None for anything else."""
-    found = _ALONE.fullmatch(text.strip().rstrip(".").translate(_SIGNS).removeprefix("in "))
-    return _RADIANS.get(found["unit"].lower()) if found else None
-
-
 def tell_of_degrees(
     joints: Sequence[str], positions: Sequence[np.ndarray], units: GivenUnits, tell: Callable[[str], None]
 ) -> None:
@@ -81,18 +52,18 @@ def tell_of_degrees(
         tell(f"{joints[k]} is at up to {large[k]:g}, taken as rad (degrees: --angle-unit deg)")
 
 
-def without_unit(column: str) -> tuple[str, str, float | None]:
-    """Return a column's name without its unit, the unit as written, and its size, rad or m; "" and None without one.
+def without_unit(column: str) -> tuple[str, float | None]:
+    """Return a column's name without its unit, and the size of that, rad or m; None without one.
 
-    The size of an unknown unit in brackets is None, too.
+    Raises ValueError for another unit than rad, deg or m, or one of these over a power of s.
     """
-    if len(column) > _LONGEST:
-        return column, "", None
-    if found := _BEFORE_JOINT.fullmatch(column):
-        return f"{found['quantity']}_{found['joint']}", found["content"], size_of_unit(found["content"])
-    if found := _IN_BRACKETS.fullmatch(column) or _AT_END.fullmatch(column):
-        return found["name"].strip(), found["content"].strip(), size_of_unit(found["content"].lstrip("_"))
-    return column, "", None
+    found = _WITH_UNIT.fullmatch(column)
+    if found is None:
+        return column, None
+    unit = found[2] or found[3]
+    if (size := _SIZES.get(unit.partition("/")[0].strip())) is None:
+        raise ValueError(f"expected a unit such as deg or rad/s in column {column}, got {unit!r}")
+    return found[1], size
 
 
 @dataclass(frozen=True)

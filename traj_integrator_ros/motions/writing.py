@@ -31,11 +31,6 @@ def complete(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def from_start(samples: Samples) -> Samples:
-    """Return a trajectory from its start on, without the point before it that central differences have."""
-    return samples.rows(samples.time >= 0)
-
-
 def write_table(path: Path, samples: Samples) -> None:
     """Write a CSV of time, position_<joint> and so on without missing quantities; an interrupted run leaves no file."""
     found = [name for name in QUANTITIES if getattr(samples, name) is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ ALL_FIELDS = 15
 _STATE = OUTPUTS[:3]
 _NO_VALUES = np.zeros(0, np.float32)
 USUAL_SPLINE = SplineForm()
+"""The form of B-splines for sequences that give none."""
 
 
 class SequenceFields(NamedTuple):
@@ -66,8 +67,6 @@ class RequestRules:
     control_space: ControlSpace
     max_batch: int
     max_horizon: int
-    spline: SplineForm = USUAL_SPLINE
-    """The form of B-splines for sequences that give none."""
     most_bytes: int = LARGEST_RESULT_BYTES
     """Largest size of the arrays of all trajectories together, bytes."""
 
@@ -80,7 +79,7 @@ class RequestRules:
     def maps(self) -> Mapping[int, ControlMap]:
         """Control maps by the number of their control space in messages; 0 is the configured one."""
         spaces = {0: self.control_space, **{space.value: space for space in ControlSpace}}
-        return {value: self._map(space, self.spline) for value, space in spaces.items()}
+        return {value: self._map(space, USUAL_SPLINE) for value, space in spaces.items()}
 
     def map_of(self, fields: SequenceFields) -> ControlMap:
         """Return the control map of a sequence. Raises Rejected: invalid_control_space or invalid_spline."""
@@ -98,9 +97,7 @@ class RequestRules:
                 f"{name}: expected 0 with control space {known.control_space.name}, got {value}",
             )
         try:
-            form = replace(
-                self.spline, degree=fields.degree or self.spline.degree, steps=fields.steps or self.spline.steps
-            )
+            form = SplineForm(fields.degree or USUAL_SPLINE.degree, fields.steps or USUAL_SPLINE.steps)
         except ValueError as error:
             raise Rejected(RejectionReason.INVALID_SPLINE, f"{error}") from None
         return self._map(ControlSpace.BSPLINE, form)

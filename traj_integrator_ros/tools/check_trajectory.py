@@ -40,7 +40,7 @@ SHOWN_FINDINGS = 20
 EXAMPLES = (
     (NAME, f"the next trajectory on {TOPIC}, its start against joint_states"),
     (f"{NAME} --params config/franka.yaml --count 0", "every one until Ctrl-C, against a robot's joints and limits"),
-    (f"{NAME} plan.csv --params my_robot.yaml", "a table, NPZ, YAML of ros2 topic echo, or a rosbag2 recording"),
+    (f"{NAME} plan.csv --params my_robot.yaml", "a table, NPZ, or a rosbag2 recording"),
 )
 
 

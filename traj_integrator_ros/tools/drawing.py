@@ -1,4 +1,4 @@
-"""The figures of motions: the quantities of every joint with limits, and retimed motions as shares of them."""
+"""The figures of motions: the quantities of every joint with limits."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..execution.limits import describe_excess
-from ..execution.motion import Motion
-from ..execution.rows import Points, cubic_spline, motion_of_points
 from ..limits.joint_limits import JointLimits, excess
-from ..motions.figures import BLUE, JOINT_COLORS, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
+from ..motions.figures import BLUE, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.samples import QUANTITIES, Samples
 from .robot import Robot
 
@@ -41,15 +39,6 @@ curve.
 
 LEAST_SPANS = {"position": 1e-4, "velocity": 1e-4, "acceleration": 1e-3, "jerk": 1e-2}
 """Smallest ranges of axes: rad, rad/s, rad/s², rad/s³."""
-
-_PER_PIECE = 8
-"""Number of times in each segment at which a motion is drawn."""
-_MOST_TIMES = 20_000
-"""Largest number of times at which a motion is drawn: no figure shows more."""
-_LEAST_SHARE_SHOWN = 1.15
-"""Smallest upper end of an axis of shares of a limit: the limit itself lies inside of the panel."""
-_MOST_SHARE_SHOWN = 2.5
-"""Largest upper end of such an axis: curves beyond it are cut off, and named."""
 
 
 @dataclass(frozen=True)
@@ -129,36 +118,6 @@ def draw_motion(
             fig.align_ylabels(panels[:, 0])
 
 
-def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray, title: str) -> None:
-    """Draw a motion before and after retiming, as shares of limits `[2 or 3, D]` of velocity, acceleration and jerk."""
-    shares = [_shares(_motion(samples), limits) for samples in (before, after)]
-    names = QUANTITIES[1 : 1 + len(limits)]
-    with figure(path, 9.0, 0.6 + 2.0 * (len(names) + 1)) as fig:
-        fig.suptitle(title)
-        panels = fig.subplots(len(names) + 1, 1, sharex=True)
-        (times_before, of_before), (times, of_after) = shares
-        for axes, kind, grey, now in zip(panels, names, of_before, of_after, strict=False):
-            axes.axhspan(-1, 1, color="#EAF3E6", zorder=0)
-            axes.plot(times_before, grey, color=MOTION_GREY, linewidth=1.2)
-            for joint, name in enumerate(after.joint_names):
-                color = JOINT_COLORS[joint % len(JOINT_COLORS)]
-                axes.plot(times, now[:, joint], color=color, linewidth=1.4, label=short_name(name))
-            _framed(axes, np.abs(grey).max(), np.abs(now).max(), -1.0)
-            axes.set_title(f"{kind} / limit", loc="left")
-        panels[0].legend(loc="upper right", fontsize=8, ncols=4)
-        panels[-1].axhspan(0, 1, color="#EAF3E6", zorder=0)
-        largest = [np.abs(part).max(axis=(0, 2)) for part in (of_before, of_after)]
-        for (time, _), most, color, width, what in zip(
-            shares, largest, (MOTION_GREY, BLUE), (2.5, 1.6), ("before", "after"), strict=True
-        ):
-            panels[-1].plot(time, most, color=color, linewidth=width, label=f"{what}, {time[-1]:.3f} s")
-        _framed(panels[-1], largest[0].max(), largest[1].max(), 0.0)
-        panels[-1].set_title("greatest of them", loc="left")
-        panels[-1].legend(loc="upper right", fontsize=9)
-        panels[-1].set_xlabel("time from start [s]")
-        tight_time(panels[-1], 0.0, max(times_before[-1], times[-1]))
-
-
 def _span_of(*drawn: dict[str, Curve]) -> tuple[float, float]:
     """Return the first and the last time of curves, s."""
     times = [curve.time for curves_ in drawn for curve in curves_.values() if len(curve.time)]
@@ -218,28 +177,3 @@ def _draw_limits(axes: Axes, curve: Curve, index: int, bounds: list[tuple[int, f
         symmetric = len(far) == 2 and far[0] == -far[1]
         text = "limit " + (f"±{far[1]:g}" if symmetric else ", ".join(f"{bound:g}" for bound in far))
         axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, color="#555555")
-
-
-def _motion(samples: Samples) -> Motion:
-    """Return the motion that a controller plays between the points of samples."""
-    if samples.velocity is None:
-        return cubic_spline(np.diff(samples.time), samples.position, np.zeros(samples.dof), ends_at_rest=True)
-    time_ns = np.rint(samples.time * 1e9).astype(np.int64)
-    return motion_of_points(Points(time_ns, samples.position, samples.velocity, samples.acceleration))
-
-
-def _shares(motion: Motion, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return times `[T]`, s, and shares of limits `[2 or 3, T, D]`, with the extremes between points."""
-    count = max(min(_PER_PIECE, _MOST_TIMES // len(motion.steps)), 1)
-    within = np.linspace(0.0, 1.0, count, endpoint=False)
-    times = np.append((motion.knots[:-1, None] + motion.steps[:, None] * within).ravel(), motion.duration * (1 - 1e-12))
-    return times, motion.states_at(times)[1 : 1 + len(limits)] / limits[:, None]
-
-
-def _framed(axes: Axes, before: float, after: float, low: float) -> None:
-    """Limit the range of an axis, and name the curves beyond it."""
-    high = min(max(_LEAST_SHARE_SHOWN, 1.05 * after, 1.05 * before), max(_MOST_SHARE_SHOWN, 1.05 * after))
-    axes.set_ylim(low * high if low else 0.0, high)
-    if before > high:
-        label = f"before: up to {before:.3g}"
-        axes.text(0.01, 0.95, label, transform=axes.transAxes, va="top", fontsize=9, color="#555555")

@@ -14,7 +14,7 @@ import numpy as np
 from ..motions.extras import require
 from ..motions.samples import QUANTITIES, RecordingError, Samples
 from ..motions.sequences import BSPLINE, CONTROL_SPACES, ENDS, STATE, read_sequences
-from ..motions.writing import BAGS, from_start, write_archive, write_bag, write_table
+from ..motions.writing import BAGS, write_archive, write_bag, write_table
 from ..requests.rejection import DT_MAX_S, DT_MIN_S
 from .command_line import ToolParser, add_unit_options, file, note, numbers, output, positive, run_tool, units_of
 from .drawing import PICTURES, draw_motion
@@ -39,8 +39,8 @@ def main(arguments: Arguments[str] | None = None) -> int:
         NAME,
         "Integrates actions to trajectories with position, velocity, acceleration and jerk, as the node sends them\n"
         "to a controller, but without one: every action is executed, and a brake follows. In: a rosbag2 recording\n"
-        "(ActionSequence messages, else joint states), a table (action_<joint>, or time, position_<joint> ...), NPZ\n"
-        "(actions, or time, position ...), YAML of ros2 topic echo.",
+        "(ActionSequence messages, else joint states), a table (action_<joint>, or time, position_<joint> ...) or NPZ\n"
+        "(actions, or time, position ...).",
         EXAMPLES,
     )
     parser.option("file", "actions or a motion", "FILE", file)
@@ -57,7 +57,6 @@ def main(arguments: Arguments[str] | None = None) -> int:
     for name in STATE:
         parser.option(f"--start-{name}", "start of actions that bring none (default: 0)", "A,B", numbers)
         parser.option(f"--goal-{name}", "goal of control points or positions that bring none", "A,B", numbers)
-    parser.flag("--rows", "the rows of ~/trajectory_batch instead: no brake, and the last action leads to none of them")
     options = parser.parse(arguments)
     if options.out is None and options.plot is None:
         parser.error("--out, --plot: expected at least one of them, got none")
@@ -93,7 +92,7 @@ def _run(options: argparse.Namespace) -> int:
     results, begin = [], time.monotonic()
     for number, (sequence, _) in enumerate(completed_):
         try:
-            results.append(integrated(sequence, robot, str(options.file), rows=options.rows))
+            results.append(integrated(sequence, robot, str(options.file)))
         except ValueError as error:
             which = f", sequence {number}" if len(sequences) > 1 else ""
             raise RecordingError(f"{options.file}{which}: {error}") from None
@@ -118,17 +117,17 @@ def _given(options: argparse.Namespace) -> Mapping[str, object]:
 
 def _write(results: list[Integrated], robot: Robot, options: argparse.Namespace) -> None:
     first, out = results[0], options.out
-    shown = from_start(first.trajectories[0])
+    shown = first.trajectories[0]
     if out is not None and out.suffix == ".csv":
         write_table(out, shown)
     elif out is not None and out.suffix == ".npz":
         write_archive(out, [one.trajectories for one in results])
     elif out is not None:
-        with_accelerations = not first.motions or first.motions[0].with_accelerations
-        write_bag(out, [from_start(row) for one in results for row in one.trajectories], with_accelerations)
+        with_accelerations = first.motions[0].with_accelerations
+        write_bag(out, [row for one in results for row in one.trajectories], with_accelerations)
     if options.plot is not None:
         sequence = first.sequence
-        if first.motions and sequence.control_space == BSPLINE:  # The points of the trajectory would not show it.
+        if sequence.control_space == BSPLINE:  # The points of the trajectory would not show it.
             from .integration import between_points
 
             shown = between_points(shown, first.motions[0])
@@ -146,15 +145,11 @@ def _told(results: list[Integrated], robot: Robot, options: argparse.Namespace, 
         f"{trajectories} {'trajectory' if trajectories == 1 else 'trajectories'}{of}, {len(shown.time)} points, "
         f"{dof} {'joint' if dof == 1 else 'joints'}, integrated in {1e3 * seconds:.1f} ms"
     )
-    used = ("acceleration", "velocity") if options.rows else ("velocity",)
-    if derived := [name for name in used if first.recorded is not None and getattr(first.recorded, name) is None]:
-        yield f"note: {', '.join(f'start {name} by differences' for name in derived)}"
-    if not options.rows:
-        yield "note: at rest in the end, after a brake where the plan does not stop"
-    elif results[0].by_divided_differences:
-        yield "note: uneven steps: divided differences, as on ~/position_trajectory"
+    if first.recorded is not None and first.recorded.velocity is None:
+        yield "note: start velocity by differences"
+    yield "note: at rest in the end, after a brake where the plan does not stop"
     if first.recorded is not None:
-        yield f"RMS difference from the recording: {_differences(from_start(shown), first.recorded, robot)}"
+        yield f"RMS difference from the recording: {_differences(shown, first.recorded, robot)}"
     if options.out is not None and options.out.suffix == ".csv" and trajectories > 1:
         yield f"note: {options.out} has the first trajectory; NPZ and bags take all"
     yield from (f"written: {path}" for path in (options.out, options.plot) if path is not None)

@@ -1,4 +1,4 @@
-"""Sequences treated as in the node: checked requests, their rows, and the motions for a controller."""
+"""Sequences treated as in the node: checked requests, and the motions for a controller."""
 
 from __future__ import annotations
 
@@ -8,27 +8,21 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from ..engine.call import time_from_start
-from ..engine.integrator import TrajectoryIntegrator
 from ..execution.bounds import Bounds
 from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..governor.reference import Interpolation, references
 from ..governor.stop import stopped_at_end
-from ..kernels import SplineForm, differentiate_positions
 from ..limits.joint_limits import JointLimits, assumed_limits
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from ..motions.sequences import CONTROL_SPACES, ENDS, Sequence
 from ..motions.units import JointUnits
-from ..motions.writing import from_start
 from ..parameters.parameters import NodeParameters, default_values
 from ..requests.plan import plan_of_sequence
 from ..requests.rejection import Rejected
 from ..requests.sequences import ActionRequest, RequestRules, SequenceFields, check_sequence
 from ..requests.turning import unwrapped_request
-from .drawing import violations
 from .robot import Robot
 
 DEFAULTS = NodeParameters.from_values({**default_values(), "joint_names": ["any"]})
@@ -44,11 +38,9 @@ class Integrated(NamedTuple):
     sequence: Sequence
     trajectories: list[Samples]
     motions: list[Motion]
-    """Motion of each trajectory; empty with --rows."""
+    """Motion of each trajectory."""
     exceeded: list[str]
     """A line for each limit that the motions exceed."""
-    by_divided_differences: bool = False
-    """True if the steps are uneven, so that the rows come from another scheme than usual."""
 
 
 def completed(
@@ -82,31 +74,25 @@ def completed(
     return replace(sequence, fields={name: value for name, (value, _) in assumed.items()} | fields), description
 
 
-def integrated(sequence: Sequence, robot: Robot, source: str, *, rows: bool) -> Integrated:
-    """Return the motions of a sequence, or its rows, and the limits that they exceed. Raises ValueError."""
+def integrated(sequence: Sequence, robot: Robot, source: str) -> Integrated:
+    """Return the motions of a sequence, and the limits that they exceed. Raises ValueError."""
     node = robot.parameters or DEFAULTS
     request = _request_of(sequence, node)
     limits = (robot.limits or JointLimits()).of_joints(sequence.joint_names)
     turning = np.isin(sequence.joint_names, robot.continuous)
     request = unwrapped_request(request, request.start, turning)
-    uneven = rows and sequence.has_uneven_positions
     with np.errstate(all="ignore"):  # Numbers that are not finite are reported below.
-        plans = motions = [] if rows else _motions_of(sequence, request, node)
+        plans = motions = _motions_of(sequence, request, node)
         if all(np.isfinite(motion.coefficients).all() for motion in motions):
             motions = [_stopped(motion, limits, node) for motion in motions]
-        found = _points_of(motions) if motions else _differences(sequence) if uneven else _rows_of(request)
-        trajectories = _samples(sequence, *found, source)
-    if motions:
-        return Integrated(sequence, trajectories, motions, list(_exceeded(plans, motions, limits, robot.units)))
-    exceeded = [line for row in trajectories for line in violations(from_start(row), robot)]
-    return Integrated(sequence, trajectories, [], exceeded, uneven)
+        trajectories = _samples(sequence, *_points_of(motions), source)
+    return Integrated(sequence, trajectories, motions, list(_exceeded(plans, motions, limits, robot.units)))
 
 
 def _request_of(sequence: Sequence, node: NodeParameters) -> ActionRequest:
     """Check a sequence as the node does. Raises ValueError for fields that do not fit together."""
-    fields = dict(sequence.fields)
-    form = SplineForm(layout=fields.pop("layout", "tight"))
-    rules = RequestRules(sequence.joint_names, node.control_space, _ANY_SIZE, _ANY_SIZE, form, _ANY_SIZE)
+    fields = sequence.fields
+    rules = RequestRules(sequence.joint_names, node.control_space, _ANY_SIZE, _ANY_SIZE, most_bytes=_ANY_SIZE)
     arrays = {name: np.ravel(fields.get(name, ())) for name in _ARRAYS}
     try:
         return check_sequence(SequenceFields((), **{**fields, **arrays}), rules)
@@ -119,20 +105,6 @@ def between_points(samples: Samples, motion: Motion) -> Samples:
     share = np.arange(DRAWN_PER_PIECE) / DRAWN_PER_PIECE
     time = np.append((motion.knots[:-1, None] + motion.steps[:, None] * share).ravel(), motion.knots[-1])
     return replace(samples, time=time, **dict(zip(QUANTITIES, _states_at(motion, time), strict=True)))
-
-
-def _rows_of(request: ActionRequest) -> tuple[np.ndarray, np.ndarray]:
-    """Return times `[H]` or `[B, H]` and rows `[4, B, H, D]` of all trajectories, as ~/integrate does."""
-    call = request.call(request.start)
-    states = TrajectoryIntegrator("cpu", "float64").integrate(call)
-    return time_from_start(call.kernel, call.dt, request.horizon), states
-
-
-def _differences(sequence: Sequence) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `_rows_of` returns, for recorded positions at uneven times."""
-    recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
-    arrays = [torch.from_numpy(np.array(values)) for values in (recorded.position, recorded.time, *start)]
-    return recorded.time, np.stack(differentiate_positions(*arrays))[:, None]
 
 
 def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters) -> list[Motion]:
@@ -170,7 +142,7 @@ def _stopped(motion: Motion, limits: JointLimits, node: NodeParameters) -> Motio
 
 
 def _points_of(motions: list[Motion]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the motions at their points, in the form of `_rows_of`; one that ends early rests from then on."""
+    """Return the times `[B, H]` and states `[4, B, H, D]` of motions at their points; one that ends early rests."""
     count = max(len(motion.knots) for motion in motions)
     times, states = [], []
     for motion in motions:

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ToolParser(
         NAME,
         "Draws position, velocity, acceleration and jerk of every joint against the robot's limits, from a topic or a\n"
-        "file: CSV, NPZ, YAML as ros2 topic echo prints it, or a rosbag2 recording of trajectories or joint states.",
+        "file: CSV, NPZ, or a rosbag2 recording of trajectories or joint states.",
         EXAMPLES,
         uses_ros=True,
     )

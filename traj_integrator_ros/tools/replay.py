@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ToolParser(
         NAME,
         "Publishes the joint states of a recording on joint_states at the times they were recorded, stamped with the\n"
-        "time of publishing. Reads rosbag2 folders, .db3 and .mcap files, tables, NPZ, and YAML of ros2 topic echo.",
+        "time of publishing. Reads rosbag2 folders, .db3 and .mcap files, tables and NPZ.",
         EXAMPLES,
         uses_ros=True,
     )
@@ -56,7 +56,8 @@ def _replay(options: argparse.Namespace) -> int:
     if options.loop and len(samples.time) < 2:
         raise UserError(f"{options.file}: expected at least 2 samples to loop over, got 1")
     time_s, loop, late_s = samples.time / options.speed, options.loop, []
-    with RosSession(NAME, options.ros_arguments) as session, Progress(options.quiet) as progress:
+    progress = Progress(options.quiet)
+    with RosSession(NAME, options.ros_arguments) as session:
         from sensor_msgs.msg import JointState
 
         try:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..limits.joint_limits import JointLimits, limits_lacking
 from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples, samples_of
 from ..motions.writing import write_table
@@ -29,8 +30,7 @@ from .command_line import (
     run_tool,
     units_of,
 )
-from .drawing import draw_retimed
-from .progress import Progress
+from .drawing import draw_motion
 from .robot import Robot, add_robot_options, load_robot
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "points, too. A plan keeps its own times where it keeps the limits; with --fastest only its positions count.",
         EXAMPLES,
     )
-    parser.option("file", "a table, NPZ, YAML of ros2 topic echo, or a rosbag2 recording", "FILE", file)
+    parser.option("file", "a table, NPZ, or a rosbag2 recording", "FILE", file)
     parser.option("--topic", "topic of a bag, if it has several")
     add_unit_options(parser)
     add_robot_options(parser, "parameter file of the node: limits")
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.option("--duration", "with --fastest: in this time instead", "S", positive)
     parser.add_argument("--order", type=int, choices=(2, 3), default=3, help="2: no limit of jerk (default: 3)")
     parser.add_argument("--out", type=output, required=True, metavar="FILE", help="the motion, .csv")
-    parser.option("--plot", "figure: shares of the limits, before and after", "FILE", output)
+    parser.option("--plot", "figure: the motion over the one before, with the limits", "FILE", output)
     return run_tool(NAME, lambda: _retime(parser.parse(arguments)))
 
 
@@ -103,20 +103,18 @@ def _retime(options: argparse.Namespace) -> int:
     timed = samples_of(options.file, samples.joint_names, times.numpy(), rows, "retimed", Nature.EXACT)
     write_table(options.out, timed)
     if options.plot is not None:
-        bounds = [part.numpy() for part in (limits.velocity, limits.acceleration, limits.jerk)[: options.order]]
-        draw_retimed(options.plot, samples, timed, np.array(bounds), f"{options.file.name}, retimed")
+        kept = {name: getattr(limits, name).numpy() for name in _KINDS[: options.order]}
+        robot = replace(robot, limits=JointLimits(joint_names=samples.joint_names, **kept))
+        draw_motion(options.plot, timed, robot, reference=samples, title=f"{options.file.name}, retimed")
     print(f"{options.out}: {_told(found, samples, len(times))}")
     return 0
 
 
 def _computed(work: Callable[[], Retimed], what: str) -> Retimed:
-    """Return the result of work in C++. Meanwhile Ctrl-C ends the tool, and after a second progress is shown."""
-    began, future = time.monotonic(), in_background(work)
+    """Return the result of work in C++. Meanwhile Ctrl-C ends the tool, and after a second a line says what is done."""
+    future = in_background(work)
     if not wait([future], 1.0).done:
-        with Progress() as progress:
-            progress.stage(what)
-            while not wait([future], 0.1).done:
-                progress.update(time.monotonic() - began)
+        print(f"{what} ...", flush=True)
     return future.result()
 
 
@@ -140,7 +138,6 @@ def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> M
     import torch
 
     from ..kernels.retime import MotionLimits
-    from ..limits.joint_limits import limits_lacking
 
     found: dict[str, object] = {}
     for name in _KINDS[: options.order]:
