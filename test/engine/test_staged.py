@@ -19,8 +19,8 @@ from hypothesis import given, settings
 
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.engine.runners import Buffers, is_out_of_memory
-from traj_integrator_ros.engine.staged import PackedResults, Replay, StagedRunner
+from traj_integrator_ros.engine.runners import is_out_of_memory
+from traj_integrator_ros.engine.staged import Replay, StagedRunner
 from traj_integrator_ros.kernels import MAPS, Backend
 from traj_integrator_ros.kernels.backends import launcher
 
@@ -195,14 +195,6 @@ def test_large_calls_share_one_memory_and_are_not_recorded(most_bytes, max_graph
     assert recorder.recorded == len(runner.kept) == 0
 
 
-def test_results_that_lie_together_come_back_in_one_copy_and_others_too():
-    host, buffers = torch.empty(20), Buffers(torch.device("cpu"), torch.float32)
-    together, apart = PackedResults(host.split([12, 8]), buffers), PackedResults((host[:5], host[9:]), buffers)
-    assert [tuple(x.shape) for x in together.device] == [(12,), (8,)]
-    assert [(flat.numel(), target.data_ptr()) for flat, target in together._copied] == [(20, host.data_ptr())]
-    assert [target.data_ptr() for _, target in apart._copied] == [host.data_ptr(), host[9:].data_ptr()]
-
-
 @pytest.fixture
 def cuda() -> TrajectoryIntegrator:
     return TrajectoryIntegrator("cuda", max_graphs=4)
@@ -236,16 +228,3 @@ def test_dropped_graphs_give_their_memory_back(cuda):
         torch.cuda.empty_cache()
         used.append(torch.cuda.memory_allocated())
     assert used[2] <= used[1]
-
-
-@pytest.mark.gpu
-def test_a_batch_larger_than_the_device_is_done_in_parts(cuda):
-    case = EngineCase(dof=7, batch=65_536, horizon=16)
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction((64 << 20) / total)
-    try:
-        got = case.run(cuda)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    for actual, expected in zip(got, case.run(), strict=True):
-        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))

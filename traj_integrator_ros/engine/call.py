@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..kernels import ControlMap
@@ -31,17 +30,13 @@ class Ends(NamedTuple):
     count: int | None = None
     """Number of rows S; None if there is no such state."""
 
-    def part(self, which: slice | np.ndarray, size: int, batch: int) -> Ends:
+    def part(self, which: np.ndarray, size: int, batch: int) -> Ends:
         """Return the rows of `size` of the trajectories; shared rows are returned whole."""
         if self.index is not None:
             return self._replace(index=self.index[which])
         if self.count is None or self.count != batch:
             return self
         return Ends(tuple(None if rows is None else rows[which] for rows in self.rows), None, size)
-
-    def are_shared(self, batch: int) -> bool:
-        """Return whether a row belongs to several trajectories."""
-        return self.index is not None or self.count != batch
 
 
 NO_ENDS = Ends()
@@ -72,10 +67,7 @@ class Call(NamedTuple):
     upstream: tuple[Array | None, ...] | None = None
     """Upstream gradients of the four outputs, each `[B, H, dof]` or None for 0; None if the call integrates."""
     results: tuple[Tensor, ...] = ()
-    """Trajectories `[4, B, H, dof]`; or gradients of actions, of the three start rows, and of the goal rows.
-
-    Contiguous, or a slice of the trajectories.
-    """
+    """Trajectories `[4, B, H, dof]`; or gradients of actions, three start rows and goal rows; adjacent."""
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -105,37 +97,6 @@ class Call(NamedTuple):
         if self.kernel.operator.goals:
             values = (self.actions, *four(start.rows), *goal.rows)
         return values, (start.index, goal.index), self.dt
-
-    @property
-    def summed(self) -> range:
-        """Indices of the results that are sums over trajectories: gradients of rows that several of them share."""
-        if self.upstream is None:
-            return range(0)
-        batch = self.shape[0]
-        first = 1 if self.start.are_shared(batch) else 1 + STARTS
-        return range(first, len(self.results) if self.goal.are_shared(batch) else min(1 + STARTS, len(self.results)))
-
-    def part(self, begin: int, end: int) -> Call:
-        """Return the call for some of the trajectories; its sums over them are stored separately."""
-        batch, horizon, dof = self.shape
-        which, size = slice(begin, end), end - begin
-        if self.upstream is None:
-            results = tuple(outputs[:, which] for outputs in self.results)
-        else:
-            results = tuple(
-                torch.empty_like(rows) if place in self.summed else rows[which]
-                for place, rows in enumerate(self.results)
-            )
-        return self._replace(
-            shape=(size, horizon, dof),
-            dt=self.dt if self.dt.shape[0] == 1 else self.dt[which],
-            start=self.start.part(which, size, batch),
-            goal=self.goal.part(which, size, batch),
-            actions=None if self.actions is None else self.actions[which],
-            upstream=self.upstream
-            and tuple(None if gradient is None else gradient[which] for gradient in self.upstream),
-            results=results,
-        )
 
     def into(self, results: tuple[Tensor, ...]) -> Call:
         """Return the call with memory for its results."""

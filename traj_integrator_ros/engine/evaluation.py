@@ -13,7 +13,7 @@ from ..kernels import CostTerm, QuadraticCost, derivatives, limit_violations, qu
 from ..kernels.call import fast_map
 from ..kernels.signature import four
 from .call import STARTS, Array, Call, Ends, Gradient, Wanted
-from .runners import Buffers, PartSizes, goal_gradient, replaces_action, summed, unfit, without_goal
+from .runners import Buffers, goal_gradient, replaces_action, summed, unfit, without_goal
 from .staged import inputs_of, rows_of, to_device
 
 _STATE = ("position", "velocity", "acceleration")
@@ -73,60 +73,45 @@ def _contiguous(given: Array | tuple | None) -> Array | tuple | None:
 
 
 def composed_evaluation(
-    call: Call, cost: QuadraticCost, wanted: Wanted, buffers: Buffers, sizes: PartSizes
+    call: Call, cost: QuadraticCost, wanted: Wanted, buffers: Buffers
 ) -> tuple[np.ndarray, Gradient]:
-    """Compute costs and gradients on the device of `buffers`, in parts if the whole does not fit; the arrays are new.
-
-    Raises:
-        OutOfDeviceMemory: one trajectory does not fit.
-
-    """
+    """Compute costs and gradients on the device of `buffers`; the arrays are new, float64."""
     kernel, (batch, _, dof) = call.kernel, call.shape
     kinds = {"start": _STATE, "goal": _STATE[: len(kernel.goal)] if call.goal.count is not None else ()}
-    goal = call.goal._replace(rows=call.goal.rows[: len(kinds["goal"])])
-    call, weight = call._replace(goal=goal), cost.duration_weight
+    goal, weight = call.goal._replace(rows=call.goal.rows[: len(kinds["goal"])]), cost.duration_weight
     results = {"cost": np.zeros(batch), "action": np.zeros(call.shape), "dt": np.zeros(call.dt.shape)}
-    for name, ends in (("start", call.start), ("goal", call.goal)):
+    for name, ends in (("start", call.start), ("goal", goal)):
         results |= {f"{name}_{kind}": np.zeros((ends.count, dof)) for kind in kinds[name]}
-    are_shared = {"start": call.start.are_shared(batch), "goal": goal.are_shared(batch), "dt": call.dt.shape[0] == 1}
-
-    def part(begin: int, end: int) -> None:
-        some = call.part(begin, end)
-        variables = {
-            "action": some.actions,
-            **_rows("start", some.start, wants_all=wanted.start),
-            **_rows("goal", some.goal, wants_all=wanted.goal),
-            "dt": some.dt,
-        }
-        indices = {"start_index": some.start.index, "goal_index": some.goal.index}
-        terms = {
-            f"{name} of {place}": _rows_of_term(value, name, begin, end)
-            for place, term in enumerate(cost.outputs)
-            for name, value in term._asdict().items()
-        }
-        terms["duration_weight"] = weight[begin:end] if np.ndim(weight) else None
-        given = to_device({**variables, **indices, **terms}, buffers)
-        variables = {name: given[name].detach() for name in variables if given[name] is not None}
-        asked = [name for name in variables if getattr(wanted, name.split("_")[0])]
-        for name in asked:
-            variables[name].requires_grad_()
-        outputs = (
-            CostTerm(*(given[f"{name} of {place}"] for name in CostTerm._fields)) for place in range(len(cost.outputs))
-        )
-        terms = QuadraticCost(*outputs, duration_weight=given["duration_weight"] if np.ndim(weight) else weight)
-        rows_of = {name: given[name] for name in indices if given[name] is not None}
-        with torch.enable_grad():
-            values = quadratic_cost(cost=terms, control_map=kernel, **variables, **rows_of)
-            total = values.double().sum()
-        found = {"cost": values.detach()}
-        if asked and total.requires_grad:
-            gradients = torch.autograd.grad(total, [variables[name] for name in asked], allow_unused=True)
-            found |= {name: value for name, value in zip(asked, gradients, strict=True) if value is not None}
-        for name, value in [(name, value.cpu().numpy()) for name, value in found.items()]:
-            into = results[name] if are_shared.get(name.split("_")[0]) else results[name][begin:end]
-            into += value
-
-    sizes.in_parts(("evaluate", kernel.name, call.shape[1]), batch, part)
+    variables = {
+        "action": call.actions,
+        **_rows("start", call.start, wants_all=wanted.start),
+        **_rows("goal", goal, wants_all=wanted.goal),
+        "dt": call.dt,
+    }
+    indices = {"start_index": call.start.index, "goal_index": goal.index}
+    terms = {
+        f"{name} of {place}": value for place, term in enumerate(cost.outputs) for name, value in term._asdict().items()
+    }
+    terms["duration_weight"] = weight if np.ndim(weight) else None
+    given = to_device({**variables, **indices, **terms}, buffers)
+    variables = {name: given[name].detach() for name in variables if given[name] is not None}
+    asked = [name for name in variables if getattr(wanted, name.split("_")[0])]
+    for name in asked:
+        variables[name].requires_grad_()
+    outputs = (
+        CostTerm(*(given[f"{name} of {place}"] for name in CostTerm._fields)) for place in range(len(cost.outputs))
+    )
+    terms = QuadraticCost(*outputs, duration_weight=given["duration_weight"] if np.ndim(weight) else weight)
+    rows_of = {name: given[name] for name in indices if given[name] is not None}
+    with torch.enable_grad():
+        values = quadratic_cost(cost=terms, control_map=kernel, **variables, **rows_of)
+        total = values.double().sum()
+    found = {"cost": values.detach()}
+    if asked and total.requires_grad:
+        gradients = torch.autograd.grad(total, [variables[name] for name in asked], allow_unused=True)
+        found |= {name: value for name, value in zip(asked, gradients, strict=True) if value is not None}
+    for name, value in found.items():
+        results[name] += value.cpu().numpy()
     start, goal = (tuple(results[f"{name}_{kind}"] for kind in kinds[name]) for name in ("start", "goal"))
     return results["cost"], Gradient(
         results["action"] if wanted.action else None,
@@ -136,24 +121,16 @@ def composed_evaluation(
     )
 
 
-def vjp_dt(call: Call, buffers: Buffers, sizes: PartSizes) -> Tensor:
-    """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`, on the CPU; in parts if the whole does not fit.
+def vjp_dt(call: Call, buffers: Buffers) -> np.ndarray:
+    """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`.
 
     `call` has actions, rows and upstream gradients; `buffers` take them to the device.
     """
-    total = torch.zeros(call.dt.shape, dtype=torch.float64)
-    operator = call.kernel.operator
-
-    def part(begin: int, end: int) -> None:
-        given = to_device(call.part(begin, end).inputs, buffers)
-        upstream, scheme = rows_of(given, "upstream"), operator.scheme(call.kernel.scheme)
-        with torch.no_grad():
-            gradient = derivatives.dt_gradient(operator.name, inputs_of(call.kernel, given), upstream, scheme)
-        part_of_total = total if total.shape[0] == 1 else total[begin:end]
-        part_of_total += gradient.cpu()
-
-    sizes.in_parts(("dt", *call.kind), call.shape[0], part)
-    return total
+    given, operator = to_device(call.inputs, buffers), call.kernel.operator
+    upstream, scheme = rows_of(given, "upstream"), operator.scheme(call.kernel.scheme)
+    with torch.no_grad():
+        gradient = derivatives.dt_gradient(operator.name, inputs_of(call.kernel, given), upstream, scheme)
+    return np.zeros(call.dt.shape) + gradient.cpu().numpy()
 
 
 def _rows(name: str, ends: Ends, *, wants_all: bool) -> dict[str, Array | None]:
@@ -163,12 +140,6 @@ def _rows(name: str, ends: Ends, *, wants_all: bool) -> dict[str, Array | None]:
     if wants_all and like is not None:
         named = {name: np.zeros(like.shape) if rows is None else rows for name, rows in named.items()}
     return named
-
-
-def _rows_of_term(value: Array | None, name: str, begin: int, end: int) -> Array | None:
-    """The values of a term's field for some of the trajectories: weights and targets may differ by trajectory."""
-    differs = value is not None and value.ndim == (2 if name == "terminal_weight" else 3)
-    return value[begin:end] if differs else value
 
 
 def violations_of(trajectories: np.ndarray, limits: QuadraticCost) -> tuple[np.ndarray | None, ...]:

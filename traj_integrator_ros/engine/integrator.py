@@ -2,8 +2,7 @@
 
 Knows nothing of ROS. Inputs are numpy arrays or torch tensors, results are numpy arrays.
 After the first calls of a kind nothing is allocated any more, except for the gradient of dt. On the CPU the C++ kernels
-read their inputs in place; on CUDA each kind of call is one graph (`engine.staged`). Batches that do not fit on the
-device are computed in parts (`engine.runners`).
+read their inputs in place; on CUDA each kind of call is one graph (`engine.staged`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from .runners import (
     Buffers,
     DirectRunner,
     OutOfDeviceMemory,
-    PartSizes,
     goal_gradient,
     is_out_of_memory,
     replaces_action,
@@ -36,18 +34,22 @@ _USUALLY_WANTED = Wanted()
 Function = TypeVar("Function", bound=Callable)
 
 
-def _names_a_full_host(method: Function) -> Function:
-    """Raise OutOfDeviceMemory if the host has no memory left for results."""
+def _names_full_memory(method: Function) -> Function:
+    """Raise OutOfDeviceMemory if there is no memory left, even without that which is kept for other calls."""
 
     @wraps(method)
     def named(engine: TrajectoryIntegrator, *arguments: object, **options: object) -> object:
-        try:
-            return method(engine, *arguments, **options)
-        except (MemoryError, RuntimeError) as error:
-            if isinstance(error, OutOfDeviceMemory) or not is_out_of_memory(error):
-                raise
-            engine._buffers.release()
-            raise OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}") from error
+        for is_last in (False, True):
+            try:
+                return method(engine, *arguments, **options)
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                engine.close()
+                if is_last:
+                    line = str(error).splitlines()[0]
+                    raise OutOfDeviceMemory(f"out of memory on {engine.device}: {line}") from error
+        return None
 
     return named
 
@@ -78,7 +80,6 @@ class TrajectoryIntegrator:
         self._buffers = Buffers(self.device, self.dtype)
         self._inputs = Buffers(self.device, self.dtype)  # for calls that the runner cannot compute
         self._runner = self._make_runner(max_graphs) if runner is None else runner
-        self._sizes = PartSizes(str(self.device), self._runner, self._inputs)
 
     @property
     def backend(self) -> str:
@@ -93,7 +94,7 @@ class TrajectoryIntegrator:
         unavailable = next((info.unavailable for info in backend_info() if info.device == kind), {})
         return unavailable.get(best, "")
 
-    @_names_a_full_host
+    @_names_full_memory
     def integrate(self, call: Call) -> np.ndarray:
         """Integrate a batch of action sequences.
 
@@ -102,14 +103,14 @@ class TrajectoryIntegrator:
 
         Raises:
             ValueError: arrays that do not fit together.
-            OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
+            OutOfDeviceMemory: the batch does not fit on the device, or the results do not fit on the host.
 
         """
         results = self._buffers.pieces("trajectory", ((4, *call.output_shape),))
-        self._sizes.run(without_goal(call, self._buffers).into(results.tensors), self._runner)
+        self._runner.run(without_goal(call, self._buffers).into(results.tensors))
         return results.arrays[0]
 
-    @_names_a_full_host
+    @_names_full_memory
     def vjp(self, call: Call, *, want_dt: bool = False) -> Gradient:
         """Compute the vector-Jacobian product of `integrate`: upstream gradients to gradients of its arguments.
 
@@ -122,7 +123,7 @@ class TrajectoryIntegrator:
 
         Raises:
             ValueError: arrays that do not fit together.
-            OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
+            OutOfDeviceMemory: the batch does not fit on the device, or the results do not fit on the host.
 
         """
         kernel, shape, dt_s, start, goal = call[:5]
@@ -137,18 +138,18 @@ class TrajectoryIntegrator:
             of_goal, into = Ends((), goal.index, goal.count), results.tensors
             if replaces:
                 of_goal, into = NO_ENDS, into[:-1]
-            self._sizes.run(Call(kernel, shape, dt_s, ends, of_goal, None, upstream, into), self._runner)
+            self._runner.run(Call(kernel, shape, dt_s, ends, of_goal, None, upstream, into))
             if replaces:
                 results.arrays[-1][:] = goal_gradient(results.arrays[0], goal, kernel.goal_place)
         dt = None
         if want_dt and is_zero:
             dt = np.zeros(call.dt.shape)
         elif want_dt:
-            dt = vjp_dt(without_goal(call, self._buffers), self._inputs, self._sizes).numpy()
+            dt = vjp_dt(without_goal(call, self._buffers), self._inputs)
         action, *rows = results.arrays
         return Gradient(action, tuple(rows[:STARTS]), tuple(rows[STARTS:]) or None, dt)
 
-    @_names_a_full_host
+    @_names_full_memory
     def evaluate(
         self, call: Call, cost: QuadraticCost, wanted: Wanted = _USUALLY_WANTED
     ) -> tuple[np.ndarray, Gradient]:
@@ -165,12 +166,12 @@ class TrajectoryIntegrator:
 
         Raises:
             ValueError: arrays that do not fit together.
-            OutOfDeviceMemory: one trajectory does not fit on the device.
+            OutOfDeviceMemory: the batch does not fit on the device.
 
         """
         if isinstance(self._runner, DirectRunner) and not wanted.dt:
             return fused_evaluation(call, cost, wanted, self._buffers)
-        return composed_evaluation(call, cost, wanted, self._inputs, self._sizes)
+        return composed_evaluation(call, cost, wanted, self._inputs)
 
     def warm_up(self, kernel: ControlMap, dof: int, shapes: Iterable[tuple[int, int]]) -> None:
         """Integrate and differentiate each `(batch, action horizon)`, so that the first real call is no slower.
@@ -191,8 +192,8 @@ class TrajectoryIntegrator:
 
     def close(self) -> None:
         """Free the buffers, also those on the device."""
-        self._buffers.release()
-        self._sizes.release()
+        for holder in (self._buffers, self._inputs, self._runner):
+            holder.release()
 
     def _make_runner(self, max_graphs: int) -> Runner:
         if default_backend(self.device) is Backend.NATIVE:

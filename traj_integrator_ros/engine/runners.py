@@ -1,9 +1,8 @@
-"""Runners of calls: memory that is reused, the C++ loops of the CPU, and parts of what does not fit on the device."""
+"""Runners of calls: memory that is reused, and the C++ loops of the CPU."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..kernels.call import fast_map
-from .call import NO_ENDS, STARTS, Array, Call, Ends, Runner
+from .call import NO_ENDS, STARTS, Array, Call, Ends
 
 # Words in errors of the CPU's allocator, which differ on arm64, and of CUDA's allocator for pinned memory.
 _HOST_IS_FULL = ("can't allocate memory", "DefaultCPUAllocator: not enough memory", "CUDA error: out of memory")
@@ -128,8 +127,6 @@ class DirectRunner:
             given = self._fitting("value", values), indices, np.ascontiguousarray(dt)
             if upstream is not None:
                 upstream = self._fitting("upstream", upstream)
-            elif not results[0].is_contiguous():  # the outputs of a slice of trajectories lie apart
-                results = (results[0].unbind(),)
             try:
                 self._compute(call, given, upstream, results)
             except self._unfit:
@@ -155,71 +152,6 @@ def unfit(call: Call) -> str:
     """Words for a call whose arrays the C++ loops do not take."""
     given = ", ".join(f"{name} {list(np.shape(value))}" for name, value in call.inputs.items() if value is not None)
     return f"arrays: expected real numbers in shapes that belong together, got {given}"
-
-
-class PartSizes:
-    """Learns how many trajectories of a kind fit on the device, from failures, and loops over such parts.
-
-    Args:
-        device: its name, for the error.
-        holders: all that have memory on the device.
-
-    """
-
-    def __init__(self, device: str, *holders: Runner | Buffers) -> None:
-        self._device = device
-        self._holders = holders
-        self._fitting: dict[object, int] = {}
-
-    def run(self, call: Call, runner: Runner) -> None:
-        """Compute a call, in parts if the whole does not fit; gradients of shared rows are summed in float64."""
-        batch = call.shape[0]
-        sums: dict[int, Tensor] = {}
-
-        def part(begin: int, end: int) -> None:
-            if end - begin == batch:
-                return runner.run(call)
-            some = call.part(begin, end)
-            runner.run(some)
-            for place in call.summed:
-                sums[place] = some.results[place].double() + sums.get(place, 0.0)
-
-        self.in_parts(call.kind, batch, part)
-        for place, total in sums.items():
-            call.results[place].copy_(total)
-
-    def in_parts(self, kind: object, batch: int, part: Callable[[int, int], None]) -> None:
-        """Call `part(begin, end)` until all of `batch` is done, with halves of what did not fit.
-
-        Raises:
-            OutOfDeviceMemory: not even one trajectory fits.
-
-        """
-        size = min(self._fitting.get(kind, batch), batch)
-        begin = 0
-        while begin < batch:
-            end = min(begin + size, batch)
-            try:
-                part(begin, end)
-            except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                self._free()
-                if end - begin == 1:
-                    message = f"out of memory on {self._device}: {str(error).splitlines()[0]}"
-                    raise OutOfDeviceMemory(message) from error
-                size = self._fitting[kind] = (end - begin) // 2
-                continue
-            begin = end
-
-    def release(self) -> None:
-        """Free all memory on the device, and try whole batches again."""
-        self._free()
-        self._fitting.clear()
-
-    def _free(self) -> None:
-        for holder in self._holders:
-            holder.release()
 
 
 # Goals in position control take the place of one of the actions.
@@ -265,7 +197,7 @@ def summed(rows: np.ndarray, ends: Ends) -> np.ndarray:
 
 
 class OutOfDeviceMemory(RuntimeError):
-    """One trajectory does not fit on the device, or the results do not fit on the host; the engine remains usable."""
+    """A batch does not fit on the device, or its results do not fit on the host; the engine remains usable."""
 
 
 def resolve_device(name: str) -> torch.device:

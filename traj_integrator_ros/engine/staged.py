@@ -85,8 +85,7 @@ class StagedRunner:
         inputs = call.inputs
         moved = sum(array.nbytes for array in (*inputs.values(), *call.results) if array is not None)
         with torch.no_grad():
-            is_recorded = self._recorder is not None and moved <= MOST_RECORDED_BYTES
-            if is_recorded and all(result.is_contiguous() for result in call.results):
+            if self._recorder is not None and moved <= MOST_RECORDED_BYTES:
                 staged = self._kept(call, inputs)
             else:
                 staged = _StagedCall(call, inputs, self._buffers)
@@ -247,28 +246,21 @@ class PackedResults:
     """Device memory for results that go to `hosts`.
 
     Args:
-        hosts: memory for the results, in the engine's dtype; one copy serves those that are adjacent.
+        hosts: adjacent memory for the results, in the engine's dtype: one copy serves all.
         buffers: where the device's memory comes from.
 
     """
 
     def __init__(self, hosts: Sequence[Tensor], buffers: Buffers) -> None:
-        self._copied: list[tuple[Tensor, Tensor]] = []
         size = sum(host.numel() for host in hosts)
-        flat = buffers.view("input", "results", (size,))
-        pieces = flat.split([host.numel() for host in hosts])
+        self._flat = buffers.view("input", "results", (size,))
+        pieces = self._flat.split([host.numel() for host in hosts])
         self.device = [piece.view(host.shape) for piece, host in zip(pieces, hosts, strict=True)]
-        if _in_one_piece(hosts):
-            self._copied = [(flat, torch.as_strided(hosts[0], (size,), (1,)))]
-            return
-        for result, host in zip(self.device, hosts, strict=True):
-            # The outputs of some of the trajectories lie apart.
-            self._copied += [(result, host)] if host.is_contiguous() else zip(result, host, strict=True)
+        self._host = torch.as_strided(hosts[0], (size,), (1,))
 
     def download(self) -> None:
-        """Start the copies to the host."""
-        for result, host in self._copied:
-            host.copy_(result, non_blocking=True)
+        """Start the copy to the host."""
+        self._host.copy_(self._flat, non_blocking=True)
 
 
 def to_device(values: Mapping[str, Array | None], buffers: Buffers) -> dict[str, Tensor | None]:
@@ -284,12 +276,3 @@ def _view(memory: Tensor, place: Place | None) -> Tensor | None:
         return None
     offset, shape, dtype = place
     return memory[offset : offset + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
-
-
-def _in_one_piece(tensors: Sequence[Tensor]) -> bool:
-    address = tensors[0].data_ptr()
-    for tensor in tensors:
-        if not tensor.is_contiguous() or tensor.data_ptr() != address:
-            return False
-        address += tensor.nbytes
-    return True
