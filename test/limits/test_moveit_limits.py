@@ -1,4 +1,4 @@
-"""Limits from MoveIt's joint_limits.yaml and from a node's parameters, and which source counts; without ROS."""
+"""Limits from MoveIt's joint_limits.yaml, and which source counts; without ROS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from test_urdf_limits import JOINTS, URDF, parameters
 
 from traj_integrator_ros.limits.found import FoundLimits, LimitsError
-from traj_integrator_ros.limits.moveit import load_moveit, read_moveit, tree_of
+from traj_integrator_ros.limits.moveit import load_moveit
 from traj_integrator_ros.parameters.in_force import RobotLimits
 
 pytest.importorskip("yaml")
@@ -36,7 +36,6 @@ joint_limits:
     has_acceleration_limits: false
     max_acceleration: 0.0
 """
-PARAMETER_FILE = "/**:\n  ros__parameters:\n    robot_description_planning:\n" + FILE.replace("\n", "\n      ")
 
 
 def found(text: str, tmp_path: Path) -> FoundLimits:
@@ -45,7 +44,7 @@ def found(text: str, tmp_path: Path) -> FoundLimits:
     return load_moveit(str(path), JOINTS)
 
 
-@pytest.mark.parametrize("text", [FILE, PARAMETER_FILE, "robot_description_planning:" + FILE.replace("\n", "\n  ")])
+@pytest.mark.parametrize("text", [FILE, "robot_description_planning:" + FILE.replace("\n", "\n  ")])
 def test_all_quantities_of_a_file_are_read_and_scaled(text: str, tmp_path: Path) -> None:
     limits = found(text, tmp_path).limits
     half, quarter = 0.5, 0.25
@@ -81,19 +80,6 @@ def test_parameters_go_before_the_file_and_that_before_the_urdf(tmp_path: Path) 
     )
 
 
-def test_a_nodes_parameters_are_those_of_the_file() -> None:
-    names = {
-        "robot_description_planning.joint_limits.turn.max_velocity": 1.5,
-        "robot_description_planning.joint_limits.turn.has_velocity_limits": True,
-        "robot_description_planning.joint_limits.arm.slide.max_velocity": 0.1,
-        "robot_description_planning.default_velocity_scaling_factor": 0.1,
-        "robot_description_planning.cartesian_limits.max_trans_vel": 1.0,
-    }
-    limits = read_moveit(tree_of(names), ("turn", "arm.slide"), "/move_group")
-    np.testing.assert_allclose(limits.limits.velocity, [0.15, 0.01])
-    assert limits.origin("velocity") == "/move_group x 0.1" and limits.origin("jerk") == "/move_group"
-
-
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -125,7 +111,7 @@ def test_what_is_wrong_is_told_with_file_joint_and_field(old: str, new: str, tol
 
 def test_a_missing_or_contradicting_file_is_told_of(tmp_path: Path) -> None:
     for nowhere in ("/nowhere", "~nobody/joint_limits.yaml"):
-        with pytest.raises(LimitsError, match=rf"limits\.moveit: .* node:NAME or a file, got '{nowhere}': No such"):
+        with pytest.raises(LimitsError, match=rf"limits\.moveit: .* none or a file, got '{nowhere}': No such"):
             RobotLimits.configured(parameters(limits__moveit=nowhere))
     given = parameters(limits__moveit=str(tmp_path / "a.yaml"), limits__urdf="none")
     for text, told in (

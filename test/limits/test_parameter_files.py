@@ -15,53 +15,24 @@ from traj_integrator_ros.tools.command_line import UserError
 from traj_integrator_ros.tools.robot import load_robot
 
 yaml = pytest.importorskip("yaml")
-TREE = "robot_description_planning: {joint_limits: {a: {max_velocity: 2.0}, b: {max_velocity: 3.0}}}"
-DOTTED = "robot_description_planning.joint_limits.a.max_velocity: %s"
+A, B = {"ros__parameters": {"a": 1}}, {"ros__parameters": {"b": {"c": 2}}}
 AS_ROS_READS_IT = {
-    # sections by node, and the velocities of a and b; the parameters are in braces
-    "its own": ({"move_group": TREE}, [2, 3]),
-    "the full name": ({"/move_group": TREE}, [2, 3]),
-    "a namespace in the name": ({"/arm/move_group": TREE}, [2, 3]),
-    "every node": ({"/**": TREE}, [2, 3]),
-    "every node of a namespace": ({"/arm/**": TREE}, [2, 3]),
-    "a namespace that is not named": ({"/*/move_group": TREE}, [2, 3]),
-    "a node of another name": ({"planner": TREE}, [2, 3]),
-    "another section first": ({"/**": "use_sim_time: true", "move_group": TREE}, [2, 3]),
-    "another node first": ({"servo": f"{DOTTED % 9.0}", "move_group": TREE}, [2, 3]),
-    "dotted names": ({"move_group": f"{DOTTED % 4.0}, {(DOTTED % 5.0).replace('.a.', '.b.')}"}, [4, 5]),
-    "names that are dotted in part": (
-        {"move_group": "robot_description_planning.joint_limits: {a.max_velocity: 2.0, b: {max_velocity: 3.0}}"},
-        [2, 3],
-    ),
-    "a later section goes over an earlier one": ({"/**": TREE, "/arm/move_group": DOTTED % 1.0}, [1, 3]),
-    "whichever that is": ({"/arm/move_group": DOTTED % 1.0, "/**": TREE}, [2, 3]),
-    "a scaling of another node": (
-        {"/**": TREE, "servo": "robot_description_planning.default_velocity_scaling_factor: 0.5"},
-        [2, 3],
-    ),
-    "a scaling of its own": (
-        {"/**": TREE, "move_group": "robot_description_planning.default_velocity_scaling_factor: 0.5"},
-        [1, 1.5],
-    ),
-    "two arms of one robot": ({"/left/move_group": DOTTED % 4.0, "/right/move_group": DOTTED.replace("a.", "b.") % 5.0},
-                              [4, 5]),
-}  # fmt: skip
+    # sections of a file, and the parameters of nodes with a or b.c, wanted of nodes named mine
+    "its own": ({"mine": A}, {"/mine": {"a": 1}}),
+    "a namespace in the name": ({"/arm/mine": A}, {"/arm/mine": {"a": 1}}),
+    "nested namespaces": ({"/cell": {"arm/mine": B}}, {"/cell/arm/mine": {"b.c": 2}}),
+    "every node of a namespace": ({"/arm/**": A}, {"/arm/mine": {"a": 1}}),
+    "a node of another name": ({"other": A}, {"/other": {"a": 1}}),
+    "another node first": ({"other": A, "mine": B}, {"/mine": {"b.c": 2}}),
+    "sections that are merged": ({"/**": A, "/arm/mine": B}, {"/arm/mine": {"a": 1, "b.c": 2}}),
+    "two nodes": ({"/left/mine": A, "/right/mine": B}, {"/left/mine": {"a": 1}, "/right/mine": {"b.c": 2}}),
+    **{str(content): (content, {}) for content in (None, 3, [], {}, {"ros__parameters": 3}, {"a": {"b": 1}})},
+}
 
 
-@pytest.mark.parametrize(("sections", "velocity"), AS_ROS_READS_IT.values(), ids=AS_ROS_READS_IT)
-def test_limits_are_those_of_move_group_with_the_file(
-    sections: dict[str, str], velocity: list[float], tmp_path: Path
-) -> None:
-    (tmp_path / "a.yaml").write_text(
-        "\n".join(f"{name}: {{ros__parameters: {{{text}}}}}" for name, text in sections.items())
-    )
-    np.testing.assert_array_equal(load_moveit(str(tmp_path / "a.yaml"), "ab").limits.velocity, velocity)
-
-
-def test_nested_namespaces_and_sections_in_parts_are_read(tmp_path: Path) -> None:
-    text = "/cell:\n  arm/move_group: {ros__parameters: {%s}}\n  arm/move_group: {ros__parameters: {%s}}"
-    (tmp_path / "a.yaml").write_text(text % (DOTTED % 4.0, DOTTED.replace(".a.", ".b.") % 5.0))
-    np.testing.assert_array_equal(load_moveit(str(tmp_path / "a.yaml"), "ab").limits.velocity, [4, 5])
+@pytest.mark.parametrize(("content", "nodes"), AS_ROS_READS_IT.values(), ids=AS_ROS_READS_IT)
+def test_sections_are_those_of_the_nodes_that_ros_gives_them(content: object, nodes: dict[str, object]) -> None:
+    assert nodes_with(content, "mine", lambda name: name in ("a", "b.c")) == nodes
 
 
 def test_the_tools_take_the_parameters_of_the_node_as_it_does(
@@ -92,11 +63,6 @@ def test_the_tools_read_numbers_as_rcl_does_and_tell_of_names_the_node_lacks(
     assert capsys.readouterr().err.endswith("a.yaml: left out, since the node has no such parameters: limits.velocty\n")
 
 
-def test_a_file_of_no_sections_has_no_nodes() -> None:
-    for content in (None, 3, [], {}, {"ros__parameters": 3}, {"a": {"b": 1}}):
-        assert nodes_with(content, "a", lambda _: True) == {}
-
-
 JOINT = '<joint name="a" type="revolute">%s</joint>'
 LIMIT = '<limit lower="-1" upper="1" velocity="{}"/>'
 URDF = f'<robot name="r">{JOINT % LIMIT.format(5)}</robot>'
@@ -113,10 +79,6 @@ TWICE = {
     "limit of MoveIt": ("a.yaml", "joint_limits:\n  a: {max_velocity: 5, max_velocity: 9}", "max_velocity twice"),
     "all joints of MoveIt": (
         "a.yaml", "joint_limits: {a: {max_velocity: 5}}\njoint_limits: {a: {max_velocity: 9}}", "in line 2"
-    ),
-    "parameter": ("a.yaml", f"n: {{ros__parameters: {{{TREE}, {DOTTED % 5.0}}}}}", "max_velocity twice, 2.0 and 5.0"),
-    "two nodes": (
-        "a.yaml", "".join(f"{n}: {{ros__parameters: {{{DOTTED % k}}}}}\n" for k, n in enumerate("cd", 1)), "of /c, /d"
     ),
 }  # fmt: skip
 

@@ -135,50 +135,6 @@ def short_of_memory() -> None:
     Buffers._allocate = allocate_or_fail
 
 
-def on_an_older_rclpy() -> None:
-    """An rclpy that has only the features of Humble's."""
-    import rclpy.action  # it would find the removed part
-    import rclpy.event_handler
-    from rclpy.executors import Executor
-    from rclpy.impl.implementation_singleton import rclpy_implementation
-    from rclpy.lifecycle import LifecycleNode
-    from rclpy.node import Node
-    from rclpy.subscription import Subscription
-
-    sys.modules["rclpy.qos_event"] = rclpy.event_handler
-    for module in ("rclpy.event_handler", "rclpy.clock_type"):
-        sys.modules[module] = None  # as if it could not be found
-    del Node.add_pre_set_parameters_callback, Node.add_post_set_parameters_callback
-    del Subscription.CallbackType
-    Subscription.callback = None  # an attribute like others, with any number of arguments
-    take_message = rclpy_implementation.Subscription.take_message
-    change_state = LifecycleNode._LifecycleNodeMixin__change_state
-
-    def take_with_times_only(subscription: object, message_type: type, raw: bool) -> tuple | None:
-        taken = take_message(subscription, message_type, raw)
-        return taken and (taken[0], {name: taken[1][name] for name in ("source_timestamp", "received_timestamp")})
-
-    def change_state_or_raise(node: LifecycleNode, transition_id: int) -> object:
-        before = node._state_machine.current_state
-        if transition_id not in {found[0] for found in node._state_machine.available_transitions}:
-            raise rclpy_implementation.RCLError(f"no transition {transition_id} from {before}")
-        return change_state(node, transition_id)
-
-    def take_subscription(executor: Executor, subscription: Subscription) -> Callable:
-        with subscription.handle:
-            taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
-
-        async def execute() -> None:
-            if taken:
-                subscription.callback(taken[0])
-
-        return execute
-
-    rclpy_implementation.Subscription.take_message = take_with_times_only
-    Executor._take_subscription = take_subscription
-    LifecycleNode._LifecycleNodeMixin__change_state = change_state_or_raise
-
-
 if __name__ == "__main__":
     globals()[sys.argv.pop(1)]()
     from traj_integrator_ros.node.main import main

@@ -1,4 +1,4 @@
-"""The node without something that it needs: memory, features of rclpy."""
+"""The node without something that it needs: memory, compiled parts."""
 
 from __future__ import annotations
 
@@ -28,24 +28,6 @@ def test_exhausted_device_memory_is_reported_and_service_goes_on(serve: NodeServ
     client.wait_for(lambda: client.counts()["rejected.out_of_device_memory"] == "3", "one more counted")
     assert not client.batches, "the row for the controller needs no device"
     client.answer(SEQUENCE)
-
-
-def test_the_node_works_on_the_rclpy_of_humble(serve: NodeServer) -> None:
-    process, client = serve({"diagnostics.period": 0.5}, variant=node_variants.on_an_older_rclpy)
-    client.answer(SEQUENCE)
-    assert client.integrate(SEQUENCE).success
-    assert client.counts()["sequences"] == "1"
-    # Parameters: checked together, in effect at once.
-    assert client.set_parameters(dt=0.04, diagnostics__period=0.2) == [(True, ""), (True, "")]
-    assert client.integrate(SEQUENCE).trajectory.time_from_start[1] == pytest.approx(0.04)
-    # A transition that does not exist is answered.
-    assert not client.change_state("activate")
-    assert "no transition 3 from the current state" in process.output
-    assert client.change_state("deactivate") and client.change_state("cleanup") and client.change_state("configure")
-    assert client.change_state("activate")
-    client.wait_until_connected()  # its topics are new
-    client.answer(SEQUENCE)
-    assert client.counts()["rejected.internal_error"] == "0", process.output
 
 
 def test_without_compiled_parts_the_node_says_how_to_get_them(start_node: NodeFactory, connect: ClientFactory) -> None:

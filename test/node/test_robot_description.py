@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,6 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_ros.limits.found import LimitsError
-from traj_integrator_ros.node.planning_parameters import planning_parameters
 
 pytestmark = pytest.mark.ros
 
@@ -68,42 +65,6 @@ def test_limits_come_from_a_file_and_a_wrong_one_fails_configure(
     (tmp_path / "arm.urdf").write_text(urdf(0.5))
     assert client.change_state("configure") and client.change_state("activate")
     assert " of 0.5)" in client.integrate(TOO_FAST).message
-
-
-def test_limits_of_a_node_of_moveit_go_before_the_urdf(
-    start_node: NodeFactory, connect: ClientFactory, tmp_path: Path
-) -> None:
-    (tmp_path / "arm.urdf").write_text(urdf(9.0).replace('velocity="9.0"', 'velocity="9" deceleration="3" jerk="1e6"'))
-    client = connect()
-    prefix = "robot_description_planning."
-    for field, value in (("has_velocity_limits", True), ("max_velocity", 1.0), ("max_position", 0.9)):
-        client.node.declare_parameter(f"{prefix}joint_limits.joint_a.{field}", value)
-    client.node.declare_parameter(f"{prefix}default_velocity_scaling_factor", 0.5)
-    name = client.node.get_fully_qualified_name()
-    with client.in_background():
-        given = {"limits.urdf": str(tmp_path / "arm.urdf"), "limits.moveit": f"node:{name}", "limits.action": "reject"}
-        node = start_node(given)
-        client.wait_until_active()
-    file = tmp_path / "arm.urdf"
-    origins = (
-        f"position_min: {file}, position_max: {name} and {file}, velocity: {name} x 0.5 and {file}, "
-        f"acceleration: none, deceleration: {file}, jerk: {file} ({name} has none of joint_b, joint_c)"
-    )
-    assert f"limits from: {origins} (limits.action" in node.output and client.counts()["limits"] == origins
-    refused = client.integrate(TOO_FAST)
-    assert "limits_violated: velocity of joint_a exceeds" in refused.message and refused.message.endswith("of 0.5)")
-
-
-def test_a_node_that_does_not_answer_is_told_of_and_signals_work(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    told = r"limits\.moveit: expected an answer of node:nobody within 0\.3 s, got none; is it running\?"
-    with pytest.raises(LimitsError, match=told):
-        planning_parameters(connect().node, "nobody", 0.3)
-    node = start_node({"limits.moveit": "node:nobody"})
-    node.wait_for_output("limits.moveit: asks nobody for its parameters")
-    code, _ = node.stop(signal.SIGINT)
-    assert code == 0 and "configure failed" not in node.output and "Traceback" not in node.output
 
 
 def test_a_joint_that_the_urdf_lets_turn_without_end_takes_the_short_way(serve: NodeServer) -> None:

@@ -1,4 +1,4 @@
-"""Limits from MoveIt's joint_limits.yaml, as a file or as the parameters of a node. Knows no ROS.
+"""Limits from MoveIt's joint_limits.yaml. Knows no ROS.
 
 `has_X_limits: false` means that this source has no such limit, so that the next source counts. A value without
 `has_X_limits` counts.
@@ -12,14 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .found import FoundLimits, LimitsError, found_limits, number
-from .parameter_files import load_once, nodes_with
+from .parameter_files import load_once
 
-OF_NODE = "node:"
-"""Prefix of the parameter limits.moveit if it names a running node; other values are a path, or none."""
-PLANNING = "robot_description_planning"
-"""Prefix of the parameters in a node, and the key above them in some files."""
-MOVE_GROUP = "move_group"
-"""Name of the node whose parameters are read from a file."""
+_PLANNING = "robot_description_planning"
+"""The key above the limits in some files."""
 _JOINTS = "joint_limits"
 _SCALED = {
     "velocity": "default_velocity_scaling_factor",
@@ -43,13 +39,9 @@ def load_moveit(path: str, joint_names: Sequence[str]) -> FoundLimits:
     angles = {"!degrees": lambda text: math.radians(float(text)), "!radians": float}
     try:
         content = load_once(Path(os.path.expanduser(path)).read_text(encoding="utf-8"), angles)
-        planning = _planning(content, path)
+        planning = content.get(_PLANNING, content) if isinstance(content, Mapping) else content
     except OSError as error:
-        raise LimitsError(
-            f"limits.moveit: expected none, {OF_NODE}NAME or a file, got {path!r}: {error.strerror}"
-        ) from None
-    except LimitsError:
-        raise
+        raise LimitsError(f"limits.moveit: expected none or a file, got {path!r}: {error.strerror}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise LimitsError(f"{path}: expected a YAML file with {_JOINTS}, got {' '.join(str(error).split())}") from None
     return read_moveit(planning, joint_names, path)
@@ -86,35 +78,6 @@ def read_moveit(planning: object, joint_names: Sequence[str], source: str) -> Fo
         values = _of_joint(of_joint, f"{source}: joint {name}")
         found[name] = {quantity: value * scales.get(quantity, 1) for quantity, value in values.items()}
     return found_limits(source, names, found, scales=tuple(scales.items()))
-
-
-def tree_of(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return the map with `joint_limits` from a node's parameters by name; joints may have dots in their names."""
-    tree: dict[str, object] = {}
-    for name, value in parameters.items():
-        within = name.removeprefix(f"{PLANNING}.")
-        joint, _, field = within.removeprefix(f"{_JOINTS}.").rpartition(".")
-        if within.startswith(f"{_JOINTS}.") and joint:
-            tree.setdefault(_JOINTS, {}).setdefault(joint, {})[field] = value
-        else:
-            tree[within] = value
-    return tree
-
-
-def _planning(content: object, source: str) -> object:
-    """Return the map with `joint_limits` of a file, which has it at its top or is a parameter file of move_group.
-
-    Several nodes of a parameter file may have parts of the map, but not two values of the same limit.
-    """
-    nodes = nodes_with(content, MOVE_GROUP, lambda name: name.removeprefix(f"{PLANNING}.").startswith(f"{_JOINTS}."))
-    if not nodes:
-        return content.get(PLANNING, content) if isinstance(content, Mapping) else content
-    merged: dict[str, object] = {}
-    for name, value in (pair for parameters in nodes.values() for pair in parameters.items()):
-        if merged.setdefault(name, value) != value and name.startswith(PLANNING):
-            problem = f"{merged[name]} and {value} of {', '.join(nodes)}"
-            raise LimitsError(f"{source}: expected one value of {name}, got {problem}")
-    return tree_of(merged)
 
 
 def _of_joint(fields: Tree, place: str) -> dict[str, float]:

@@ -20,7 +20,6 @@ from ..parameters.table import (
     ParameterValue,
     of_joints,
 )
-from .rclpy_features import guard_parameters
 
 _ARRAYS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
 QOS_OVERRIDES = "qos_overrides."
@@ -64,7 +63,9 @@ class DeclaredParameters:
         for spec in PARAMETERS:
             self._declare(spec)
             check_value(spec, self.value(spec.name))
-        guard_parameters(node, self._with_declared_types, self._on_set, self._on_changed)
+        node.add_pre_set_parameters_callback(self._with_declared_types)
+        node.add_on_set_parameters_callback(self._on_set)
+        node.add_post_set_parameters_callback(self._on_changed)
 
     def value(self, name: str) -> ParameterValue:
         """Return the value of one parameter."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from functools import partial
 
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -21,7 +20,6 @@ from .compiled_parts import require_compiled_parts
 from .declared_parameters import DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import ROBOT_DESCRIPTION, create_diagnostics_publisher
-from .planning_parameters import planning_parameters
 from .rclpy_features import answer_refused_transitions
 from .topic_handlers import ACTIVE, TopicHandlers
 
@@ -79,7 +77,7 @@ class IntegratorNode(LifecycleNode):
         """Read the parameters, build and warm up the engine, create topics and services."""
         try:
             require_compiled_parts()
-            self._limits = RobotLimits.configured(self._declared.read(), partial(planning_parameters, self))
+            self._limits = RobotLimits.configured(self._declared.read())
             parameters = self._limits.parameters
             self._engine = TrajectoryIntegrator(parameters.device)
             describe = self._on_robot_description if parameters.limits_urdf == FROM_TOPIC else None

@@ -8,23 +8,16 @@ from __future__ import annotations
 import ctypes
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 from lifecycle_msgs.srv import ChangeState
-from rcl_interfaces.msg import SetParametersResult
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
-from rclpy.node import Node
-from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.service import Service
-
-try:
-    from rclpy.event_handler import SubscriptionEventCallbacks
-except ImportError:  # before Iron
-    from rclpy.qos_event import SubscriptionEventCallbacks
 
 _LONGEST_WAY_S = 5e-3
 """Longest transport of a request on one machine, s: if stamps show a longer one, the clocks may differ."""
@@ -112,32 +105,6 @@ def answer_refused_transitions(node: LifecycleNode) -> None:
             return response
 
     service.callback = answer
-
-
-def guard_parameters(
-    node: Node,
-    typed: Callable[[list[Parameter]], list[Parameter]],
-    check: Callable[[list[Parameter]], SetParametersResult],
-    changed: Callable[[list[Parameter]], None],
-) -> None:
-    """Register callbacks that convert types of changed parameters, check them, and report accepted changes.
-
-    Before Iron, rclpy only supports the check: `changed` is called just before the parameters have their new values,
-    and types are not converted.
-    """
-    if hasattr(node, "add_pre_set_parameters_callback") and hasattr(node, "add_post_set_parameters_callback"):
-        node.add_pre_set_parameters_callback(typed)
-        node.add_on_set_parameters_callback(check)
-        node.add_post_set_parameters_callback(changed)
-        return
-
-    def check_and_tell(changes: list[Parameter]) -> SetParametersResult:
-        result = check(changes)
-        if result.successful:
-            changed(changes)
-        return result
-
-    node.add_on_set_parameters_callback(check_and_tell)
 
 
 def no_event_callbacks() -> SubscriptionEventCallbacks:

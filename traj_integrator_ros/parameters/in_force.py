@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import numpy as np
 
 from ..limits.found import QUANTITIES, FoundLimits, LimitsError, unlimited
-from ..limits.moveit import OF_NODE, load_moveit, read_moveit, tree_of
+from ..limits.moveit import load_moveit
 from ..limits.urdf import load_urdf, read_urdf
 from .parameters import InvalidParameters, NodeParameters, check_limits
 from .table import ARM, GRIPPER
@@ -36,25 +35,11 @@ class RobotLimits:
     moveit: FoundLimits | None = None
 
     @staticmethod
-    def configured(given: NodeParameters, ask: Callable[[str], Mapping[str, object]] | None = None) -> RobotLimits:
-        """Return the limits from the parameters, and from the files and the node that they name.
-
-        Args:
-            given: the parameters.
-            ask: returns the parameters of a node by its name; None if no node can be asked.
-
-        Raises:
-            LimitsError: a source is wrong.
-
-        """
+    def configured(given: NodeParameters) -> RobotLimits:
+        """Return the limits from the parameters, and from the files that they name. Raises LimitsError."""
         names = given.joint_names
         urdf = None if given.limits_urdf in (FROM_TOPIC, FROM_NOWHERE) else load_urdf(given.limits_urdf, names)
-        moveit, source = None, given.limits_moveit
-        if not source.startswith(OF_NODE):
-            moveit = None if source == FROM_NOWHERE else load_moveit(source, names)
-        elif ask is not None:
-            name = source.removeprefix(OF_NODE)
-            moveit = read_moveit(tree_of(ask(name)), names, name)
+        moveit = None if given.limits_moveit == FROM_NOWHERE else load_moveit(given.limits_moveit, names)
         return RobotLimits(given, urdf, moveit)
 
     def described(self, text: str, source: str) -> RobotLimits:

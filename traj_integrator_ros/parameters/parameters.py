@@ -271,9 +271,7 @@ def _check_together(parameters: NodeParameters) -> None:
     given = {"relative_to": parameters.relative_to, "joints.kind": parameters.joints_kind}
     for name, values in given.items():
         if len(values) not in (0, len(names)):
-            raise InvalidParameters(
-                f"{name}: expected 0 or {len(names)} values, one for each joint, got {len(values)}"
-            )
+            raise InvalidParameters(f"{name}: expected 0 or {len(names)} values, one for each joint, got {len(values)}")
     check_limits(parameters)
     for batch, horizon in parameters.warmup:
         if not (1 <= batch <= parameters.max_batch and 1 <= horizon <= parameters.max_horizon):

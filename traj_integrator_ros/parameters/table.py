@@ -224,8 +224,7 @@ class ParameterTable:
     )
     limits_moveit: str = _value(
         "none",
-        "Limits that go before the URDF: none, the path of MoveIt's joint_limits.yaml, or node:NAME, a running "
-        "node with robot_description_planning, such as node:/move_group",
+        "Limits that go before the URDF: none, or the path of MoveIt's joint_limits.yaml",
         **_UNTIL_CONFIGURED,
     )
     limits_action: str = _value(

@@ -366,7 +366,7 @@ class SequenceGaps:
         """Return how many messages of the same publisher were lost since its previous one.
 
         Args:
-            info: the message info of rclpy; without a sequence number (other middleware, Humble), the result is 0.
+            info: the message info of rclpy; without a sequence number (other middleware), the result is 0.
             count_publishers: counts the publishers of the topic; None if there is one. Called if the info does not name
                 the publisher (Jazzy): the numbers of several publishers cannot be distinguished then, and the result is
                 0.
