@@ -154,7 +154,7 @@ FILES = [
     ("a.npz", b"PK\x03\x04 no archive", "cannot be read"),
     ("a.db3", b"", "cannot be read"),
     ("a.mcap", b"\x89MCAP0\r\n" * 2 + b"\x01", "cannot be read"),
-    ("folder", None, "cannot be read"),
+    ("folder", None, "metadata file"),
     ("none.db3", None, "no such file"),
     ("plan.yaml", b"x", "expected a rosbag2 folder or a file ending in .db3, .mcap, .csv, .txt, .npz"),
 ]
