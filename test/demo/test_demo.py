@@ -119,6 +119,7 @@ def running(tmp_path) -> Iterator[tuple[PreloadedProcess, int]]:
         process.kill()
 
 
+@pytest.mark.thorough
 def test_a_demo_that_is_ended_stops_its_node(running):
     process, node = running
     assert process.stop(signal.SIGTERM).code == 143  # Ctrl-C takes the same way (test/tools/test_command_line.py)
@@ -134,6 +135,7 @@ def test_death_of_its_node_ends_the_demo_with_the_nodes_log(running):
     assert "Traceback" not in process.output
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_external_node_is_used_and_left_alone(here, tmp_path):
     """With the motion of a recording, which lasts 4 s and is played twice."""

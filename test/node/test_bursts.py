@@ -21,6 +21,7 @@ OURS = QoSProfile(depth=100)
 """Queue of our answers: those that displace each other there are not the node's losses."""
 
 
+@pytest.mark.thorough
 def test_a_burst_of_goals_is_answered_goal_by_goal(serve: NodeServer, report_type: type) -> None:
     from control_msgs.action import FollowJointTrajectory
 
@@ -56,6 +57,7 @@ def test_calls_beyond_the_queue_are_refused_at_once_and_say_so(serve: NodeServer
     assert int(client.counts()["rejected.busy"]) == len(refused)
 
 
+@pytest.mark.thorough
 def test_a_stream_faster_than_its_batches_still_becomes_motions(serve: NodeServer) -> None:
     _, client = serve(variant=with_slow_batches)
     client.settle_state([0.0] * len(JOINTS))

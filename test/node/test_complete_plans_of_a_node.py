@@ -92,7 +92,7 @@ def quintic(count: int, duration: float) -> tuple[np.ndarray, ...]:
     return share[:, 0] * duration, START + position, velocity, acceleration
 
 
-@pytest.mark.parametrize("count", [2_000, 20_000])
+@pytest.mark.parametrize("count", [2_000, pytest.param(20_000, marks=pytest.mark.thorough)])
 def test_plans_of_thousands_of_points_pass_as_they_are(limited: RosClient, count: int) -> None:
     times, rows, *_ = quintic(count, count * 1e-3)
     limited.trajectories.clear()

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 PROGRAM = Path(__file__).with_name("first_messages.py")
 
 
-@pytest.mark.parametrize("limits", ["given", "described"])
+@pytest.mark.parametrize("limits", ["given", pytest.param("described", marks=pytest.mark.thorough)])
 def test_the_first_messages_load_nothing(limits: str) -> None:
     folders = [str(PROGRAM.parent), str(PROGRAM.parent.parent)]
     code = f"import sys, runpy; sys.argv[1:] = [{limits!r}]; sys.path[:0] = {folders}; runpy.run_path({str(PROGRAM)!r})"

@@ -140,6 +140,7 @@ def test_a_goal_is_reached_when_the_robot_is_there(sender: Callable[..., GoalSen
     assert 0.01 < errors < 0.06, "up to 1 rad/s, 50 ms behind"
 
 
+@pytest.mark.thorough
 def test_a_goal_waits_at_speed_0_and_goes_on_slowly(sender: Callable[..., GoalSender]) -> None:
     send = sender()
     goal = send(PATH)
@@ -189,6 +190,7 @@ def test_goals_that_cannot_be_executed_say_why_and_do_not_disturb_another(sender
     assert send.result(other)[0] == SUCCEEDED
 
 
+@pytest.mark.thorough
 def test_a_robot_off_its_path_is_stopped_and_the_joint_is_named(sender: Callable[..., GoalSender]) -> None:
     send = sender()
     send.arm.robot.lag = 25  # up to 25 mrad at 0.5 rad/s
@@ -204,6 +206,7 @@ def test_a_robot_off_its_path_is_stopped_and_the_joint_is_named(sender: Callable
     assert send.arm.client.set_parameters(constraints__joint_a__trajectory=0.0) == [(True, "")]
 
 
+@pytest.mark.thorough
 def test_a_goal_is_missed_where_the_robot_rests_elsewhere(sender: Callable[..., GoalSender]) -> None:
     send = sender(supervision__deviation=0.0)
     send.arm.robot.droop = np.array([0.0, 0.03, 0.0])
@@ -242,6 +245,7 @@ def test_a_canceled_goal_stops_fast_and_the_next_one_is_taken(
     assert send.result(send(PATH))[0] == SUCCEEDED
 
 
+@pytest.mark.thorough
 def test_a_newer_goal_takes_over_without_a_stop(sender: Callable[..., GoalSender]) -> None:
     send = sender()
     first = send(LONG)
@@ -292,6 +296,7 @@ def test_goals_are_rejected_while_the_node_is_not_active(sender: Callable[..., G
     assert [int(after[key]) - int(before[key]) for key in keys] == [1, 1]
 
 
+@pytest.mark.thorough
 def test_a_node_shut_down_while_it_executes_tells_the_goals_sender(
     report_type: type, start_node: NodeFactory, connect: ClientFactory
 ) -> None:
@@ -317,6 +322,7 @@ def test_a_node_shut_down_while_it_executes_tells_the_goals_sender(
     actions.destroy()
 
 
+@pytest.mark.thorough
 def test_the_diagnostics_tell_of_goals(sender: Callable[..., GoalSender]) -> None:
     send = sender()
     keys = ("goals_succeeded", "goals_canceled", "goals_aborted", "trajectories_published", "trajectories_rejected")

@@ -73,6 +73,7 @@ def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(serve: NodeSe
     client.answer(sequence(np.zeros((1, 4, 3)), position=np.zeros(3)))
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not node_variants.may_mount(), reason="no permission to mount a small /dev/shm")
 def test_a_node_with_too_little_shared_memory_says_so_and_lives(start_node: NodeFactory) -> None:
     process = start_node(variant=node_variants.with_little_shared_memory)

@@ -91,6 +91,7 @@ def test_the_brake_is_sent_at_once_whatever_the_node_is_slowing(serve: NodeServe
     assert "internal_error" not in process.output, process.output
 
 
+@pytest.mark.thorough
 def test_the_answer_counts_from_the_call_although_the_node_was_busy_then(serve: NodeServer) -> None:
     _, client = serve(PARAMETERS | {"limits.jerk": [500.0] * DOF})
     client.joint_names = NAMES
@@ -128,6 +129,7 @@ def moving() -> ActionSequence:
     return message
 
 
+@pytest.mark.thorough
 def test_the_brake_is_sent_while_large_batches_are_computed(serve: NodeServer) -> None:
     _, client = serve(PARAMETERS | {"max_batch": LARGE}, variant=with_slow_kernels)
     client.joint_names = NAMES
@@ -165,7 +167,7 @@ def test_the_brake_is_sent_while_large_batches_are_computed(serve: NodeServer) -
         client.spin(1.0)  # it rests
 
 
-@pytest.mark.parametrize("kind", ["plan", "goal"])
+@pytest.mark.parametrize("kind", ["plan", pytest.param("goal", marks=pytest.mark.thorough)])
 def test_a_plan_that_a_stop_overtakes_is_not_begun(serve: NodeServer, report_type: type, kind: str) -> None:
     _, client = serve(PARAMETERS, variant=with_slow_reading)
     client.joint_names = NAMES

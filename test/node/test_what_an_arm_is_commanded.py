@@ -1,7 +1,8 @@
 """A controller's commands to an arm that a node moves: within limits, without steps, and to the end.
 
-Every way to stop, to start and to stream is a case of test/soak/test_stream_cases.py, which plays it to the node's
-processing on a simulated clock. Here is what depends on the node: its topics, services, parameters, supervision.
+Every way to stop, to start and to stream is a case of test/governor and test/soak, which play it to the node's
+processing on a simulated clock: the first test shows that the node commands the same bits. The others are about what
+depends on the node: its services, parameters, transitions and clock.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ import pytest
 from node_fixtures import JOINTS, PARAMETERS, plan
 from preloaded_process import PreloadedNode
 from ros_client import RosClient
-from ruckig import InputParameter, Ruckig, Trajectory
 from simulated_arm import RATE, Limits, SimulatedArm
-from trajectory_msgs.msg import JointTrajectory
 
 from kit.controller import fields_of
 from kit.node_process import NodeProcess
@@ -136,77 +135,7 @@ def test_a_node_and_an_executor_command_the_same_bits(make_arm: MakeArm) -> None
     assert compared == 40
 
 
-DIALECTS = {
-    "sequence": {},
-    "times": {"position_trajectory.end": "stream"},
-    "no times": {"position_trajectory.without_times": "chunk"},
-    "increments": {"relative_to": ["observation", "step", "none"]},
-}
-
-
-def in_dialect(dialect: str, rows: np.ndarray, seen: np.ndarray) -> ActionSequence | JointTrajectory:
-    """Rows `[N, 3]` that are 20 ms apart, as a message; `seen` is the joint state at its stamp."""
-    if dialect in ("times", "no times"):
-        return plan(0.02 * np.arange(1, len(rows) + 1) * (dialect == "times"), rows)
-    if dialect == "increments":
-        rows = np.stack([rows[:, 0] - seen[0], np.diff(rows[:, 1], prepend=seen[1]), rows[:, 2]], axis=1)
-    return sequence(rows[None], dt=[0.02], control_space=POSITION)
-
-
-def commanded_in(arm: SimulatedArm, dialect: str) -> np.ndarray:
-    """Positions that are commanded of chunks at 10 Hz, made of what was seen 80 ms before, `[cycles, 3]`."""
-    arm.robot.quantization = 2**-12  # so that the numbers of messages are exact, and their differences, too
-    seen, stamp_ns = arm.robot.measured()[0], arm.now_ns
-    for period in range(60):
-        arm.run(0.02)
-        if period % 5 == 4:
-            times = (stamp_ns - arm.begin_ns) / SECOND_NS - 0.4 + 0.02 * np.arange(1, 33)
-            rows = np.round(0.4 * (1 - np.cos(2 * times[:, None])) * [1.0, -0.5, 0.3] * 2**20) / 2**20
-            message, answers = in_dialect(dialect, rows, seen), len(arm.client.trajectories)
-            set_stamp(message, stamp_ns)
-            arm.client.state()  # by its answer, the node knows the last report
-            is_sequence = isinstance(message, ActionSequence)
-            (arm.client.sequences if is_sequence else arm.client.plans).publish(message)
-            arm.client.wait_for(lambda count=answers: len(arm.client.trajectories) > count, "a trajectory")
-        if period % 5 == 0:
-            seen, stamp_ns = arm.robot.measured()[0], arm.now_ns
-    return arm.commands[:, 0]
-
-
-def test_the_same_rows_command_the_same_motion_in_each_dialect(make_arm: MakeArm) -> None:
-    commanded = {}
-    for dialect, own in DIALECTS.items():
-        given = {"start_from": "previous", "limits.action": "retime", **own}
-        commanded[dialect] = commanded_in(make_arm(**{key.replace(".", "__"): given[key] for key in given}), dialect)
-    expected = commanded["sequence"]
-    assert np.ptp(expected, axis=0).min() > 0.1
-    for dialect, positions in commanded.items():
-        np.testing.assert_allclose(positions, expected, rtol=0, atol=1e-9, err_msg=dialect)
-
-
-def test_fast_plans_and_paths_without_times_keep_their_paths(make_arm: MakeArm) -> None:
-    arm = make_arm(limits__action="retime", position_trajectory__without_times="path")
-    before = int(arm.client.counts()["slowed"])
-    share = np.arange(1, 61)[:, None] / 60
-    way = 2 * (10 * share**3 - 15 * share**4 + 6 * share**5)
-    too_fast = sequence((way * [1.0, 0.1, 0.0])[None], dt=[0.01], control_space=POSITION)  # up to 6 rad/s
-    arm.client.sequences.publish(too_fast)
-    arm.run(3.5)
-    arm.assert_within(LIMITS)
-    arm.assert_at_rest()
-    np.testing.assert_allclose(arm.commands[:, 0, 1], 0.1 * arm.commands[:, 0, 0], atol=1e-3)
-    assert abs(arm.position[0] - way[-1, 0]) < 0.02 and int(arm.client.counts()["slowed"]) == before + 1
-    begin, path = arm.cycles, arm.position + np.array([[0.0, 0.0, 0.0], [0.5, 0.3, 0.0], [0.6, -0.2, 0.4]])
-    arm.client.plans.publish(plan([0.0] * 3, path))
-    arm.run(5.0)
-    arm.assert_within(LIMITS, begin)
-    arm.assert_at_rest()
-    commanded = arm.commands[begin:]
-    assert np.abs(commanded[:, 0] - path[1]).max(axis=1).min() < 0.01
-    np.testing.assert_allclose(arm.position, path[-1], atol=1e-6)
-    assert np.abs(commanded[:, 2]).max() > 0.9 * LIMITS.acceleration, "as fast as they allow"
-
-
+@pytest.mark.thorough
 def test_a_path_that_is_passed_with_rests_is_said_to_be(make_arm: MakeArm, node: NodeProcess) -> None:
     arm = make_arm(position_trajectory__without_times="path")
     before = int(arm.client.counts().get("warned.not_fastest", 0))
@@ -218,10 +147,6 @@ def test_a_path_that_is_passed_with_rests_is_said_to_be(make_arm: MakeArm, node:
         arm.assert_at_rest()
         assert int(arm.client.counts().get("warned.not_fastest", 0)) - before == doubled
     assert "published in spite of not_fastest: points: the fastest motion was not found; this one rests" in node.output
-
-
-def one_old_state(arm: SimulatedArm) -> None:
-    arm.client.publish_state(*arm.robot.measured(), stamp_ns=arm.now_ns - SECOND_NS // 5)
 
 
 def transitions(*names: str) -> Callable[[SimulatedArm], None]:
@@ -240,8 +165,6 @@ def let_the_clock_jump(arm: SimulatedArm, seconds: int = -1) -> None:
 
 
 FORGETFUL = {
-    "one old joint state": one_old_state,
-    "deactivate and activate": transitions("deactivate", "activate"),
     "from configure on": transitions("deactivate", "cleanup", "configure", "activate"),
     "the clock goes back": let_the_clock_jump,
 }
@@ -263,7 +186,7 @@ def test_nothing_but_a_release_ends_a_hold(make_arm: MakeArm, what: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("seconds", "reason"), [(-100, "clock_jumped_back"), (-1, "clock_jumped_back"), (100, "state_too_old")]
+    ("seconds", "reason"), [(-1, "clock_jumped_back"), pytest.param(100, "state_too_old", marks=pytest.mark.thorough)]
 )
 def test_after_a_jump_of_the_clock_the_stream_goes_on(make_arm: MakeArm, seconds: int, reason: str) -> None:
     def send() -> None:
@@ -284,7 +207,9 @@ def test_after_a_jump_of_the_clock_the_stream_goes_on(make_arm: MakeArm, seconds
     arm.assert_within(LIMITS)
 
 
-@pytest.mark.parametrize("stop", [True, False], ids=["by the service", "by itself"])
+@pytest.mark.parametrize(
+    "stop", [pytest.param(True, id="by the service", marks=pytest.mark.thorough), pytest.param(False, id="by itself")]
+)
 def test_what_was_published_is_braked_without_further_reports(make_arm: MakeArm, stop: bool) -> None:
     arm = make_arm()
     arm.client.sequences.publish(velocities(0.5, 64))  # 3.2 s
@@ -332,6 +257,7 @@ def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
     arm.assert_within(LIMITS)
 
 
+@pytest.mark.thorough
 def test_limits_lowered_in_motion_hold_at_once(make_arm: MakeArm) -> None:
     arm = make_arm(limits__action="retime")
     get_going(arm)
@@ -349,6 +275,7 @@ def test_limits_lowered_in_motion_hold_at_once(make_arm: MakeArm) -> None:
     assert speeds[going:].max() > 0.25, "slowed chunks are executed"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("on_reject", ["brake", "continue"])
 def test_a_refused_chunk_brakes_if_that_is_what_it_means(make_arm: MakeArm, on_reject: str) -> None:
     arm = make_arm(publish__on_reject=on_reject)
@@ -359,114 +286,6 @@ def test_a_refused_chunk_brakes_if_that_is_what_it_means(make_arm: MakeArm, on_r
     arm.run(0.7)
     arm.assert_within(LIMITS)
     assert (arm.position[0] - begin < 0.2) == (on_reject == "brake")
-
-
-def positions(arm: SimulatedArm, begin: np.ndarray, begin_ns: int, speed: float) -> ActionSequence:
-    """A chunk of positions from now on, on a way of the first joint that began at a time."""
-    into = (arm.now_ns - begin_ns) / SECOND_NS + 0.04 * np.arange(1, 25)
-    chunk = sequence((begin + into[:, None] * row(speed))[None], dt=[0.04], control_space=POSITION)
-    set_stamp(chunk, arm.now_ns)
-    return chunk
-
-
-def test_an_arm_that_meets_a_wall_slowly_lets_go_and_comes_back_at_once(make_arm: MakeArm) -> None:
-    arm = make_arm(start_from="previous")
-    begin, begin_ns, brakes = arm.position, arm.now_ns, int(arm.client.counts()["supervision_brakes"])
-    arm.robot.wall, seen = 0.05, []
-    for _ in range(9):
-        arm.run(0.2, 0.1, lambda: arm.client.sequences.publish(positions(arm, begin, begin_ns, 0.1)))
-        seen.append(arm.client.status())
-        arm.robot.frozen = arm.robot.measured()[0][0] == arm.robot.wall  # it sticks there
-    errors = [status for status in seen if status.level == status.ERROR]
-    assert errors and "joint_a" in errors[0].message and "deviation" in errors[0].message
-    assert arm.commands[:, 0, 0].max() - arm.robot.wall < 0.1 * 0.6, "it is noticed within 0.6 s"
-    np.testing.assert_allclose(arm.position[0], arm.robot.wall, atol=16e-3, err_msg="nothing presses on")
-    share = np.linspace(0.0, 1.0, 11)
-    way = (1 - share**3 * (10 - 15 * share + 6 * share**2))[:, None] * arm.robot.measured()[0]
-    arm.client.plans.publish(plan((1.0 * share).tolist(), way))
-    arm.run(0.6)
-    assert arm.robot.measured()[0][0] - arm.position[0] > 10e-3, "it is held back"
-    arm.robot.frozen = False  # it springs to its command, which is no deviation
-    arm.run(2.0)
-    np.testing.assert_allclose(arm.position, 0.0, atol=1e-3, err_msg="the first plan from where it is leads back")
-    assert int(arm.client.counts()["supervision_brakes"]) == brakes + 1
-    arm.assert_within(LIMITS)
-
-
-def test_play_stiction_and_a_coarse_encoder_are_no_deviation(make_arm: MakeArm) -> None:
-    arm = make_arm(start_from="previous")
-    arm.robot.lag, arm.robot.play, arm.robot.quantization = round(0.09 * RATE), 0.035, 1.5e-3
-    begin_ns, brakes = arm.now_ns, int(arm.client.counts()["supervision_brakes"])
-
-    def send() -> None:
-        times = (arm.now_ns - begin_ns) / SECOND_NS + 0.04 * np.arange(1, 25)
-        ways = 0.06 * np.minimum(times, 1.0) * np.sin(2 * times)  # a first motion is small and slow
-        chunk = sequence((ways[:, None] * [0.0, 1.0, -1.0])[None], dt=[0.04], control_space=POSITION)
-        set_stamp(chunk, arm.now_ns)
-        arm.client.sequences.publish(chunk)
-
-    arm.run(3.0, 0.1, send)
-    assert np.ptp(arm.commands[:, 0, 1]) > 0.09 and int(arm.client.counts()["supervision_brakes"]) == brakes
-
-
-def test_a_planner_that_replans_from_the_command_reaches_its_goal(make_arm: MakeArm) -> None:
-    limits = Limits(2.175, 15.0, 7500.0)
-    given = {f"limits__{name}": [most] * DOF for name, most in limits._asdict().items()}
-    arm, goal = make_arm(start_from="previous", publish__lead_time=0.02, **given), -0.6
-
-    def send() -> None:
-        """The planner knows no acceleration of the command."""
-        request, way = InputParameter(1), Trajectory(1)
-        request.max_velocity, request.max_acceleration, request.max_jerk = [0.81], [3.0], [60.0]
-        position, velocity = arm.commands[-1, :2, 0]
-        request.current_position, request.current_velocity = [position], [float(np.clip(velocity, -0.8, 0.8))]
-        request.target_position = [goal]
-        Ruckig(1).calculate(request, way)
-        rows = [row(way.at_time(min(time, way.duration))[0][0]) for time in 0.05 * np.arange(1, 21)]
-        chunk = sequence(np.array([rows]), dt=[0.05], control_space=POSITION)
-        set_stamp(chunk, arm.now_ns)
-        arm.client.sequences.publish(chunk)
-        arm.client.state()  # answers come in time, however busy the machine
-
-    arm.run(2.5, 0.05, send)
-    assert abs(arm.position[0] - goal) < 0.01 and arm.commands[:, 0, 0].min() > goal - 0.05
-    arm.assert_within(limits)
-
-
-def test_rows_away_from_the_command_are_joined_within_limits_or_refused(make_arm: MakeArm) -> None:
-    arm = make_arm(start_from="previous", limits__start_deviation=0.2)
-    refused = int(arm.client.counts()["rejected.start_mismatch"])
-    for away, most in ((0.7, 0.0), (0.15, LIMITS.velocity)):
-        way = arm.position + row(away), arm.now_ns, 0.1
-        arm.run(1.0, 0.1, lambda way=way: arm.client.sequences.publish(positions(arm, *way)))
-        assert np.abs(arm.commands[-RATE:, 1]).max() <= 1.001 * most, away
-    arm.assert_within(LIMITS)
-    assert int(arm.client.counts()["rejected.start_mismatch"]) >= refused + 9
-    assert arm.commands[-1, 1, 0] > 0.09, "the rows that are near are joined"
-
-
-def test_an_arm_that_sagged_in_an_emergency_stop_is_not_brought_back(make_arm: MakeArm) -> None:
-    arm = make_arm(start_from="previous", limits__action="retime")
-    begin, begin_ns = arm.position, arm.now_ns
-
-    def send() -> None:
-        arm.client.sequences.publish(positions(arm, begin, begin_ns, 0.3))
-
-    arm.run(0.6, 0.1, send)
-    assert arm.commands[-1, 1, 0] > 0.25
-    sagged, refused = arm.position - [0.7, 0.0, 0.4], int(arm.client.counts()["rejected.start_mismatch"])
-    arm.is_off = True
-    arm.robot.set_state(sagged)
-    arm.run(0.3, 0.1, send)
-    arm.robot.restart()
-    arm.is_off, restarted = False, arm.cycles
-    arm.run(0.8, 0.1, send)
-    np.testing.assert_allclose(arm.commands[restarted:, 0], sagged[None].repeat(arm.cycles - restarted, 0), atol=1e-6)
-    assert int(arm.client.counts()["rejected.start_mismatch"]) > refused
-    begin, begin_ns = sagged, arm.now_ns
-    arm.run(0.6, 0.1, send)
-    assert arm.commands[-1, 1, 0] > 0.25, "a plan from where it is goes"
-    arm.assert_within(LIMITS, restarted)
 
 
 def test_committed_rows_are_what_is_commanded_then(make_arm: MakeArm) -> None:
@@ -490,24 +309,3 @@ def test_committed_rows_are_what_is_commanded_then(make_arm: MakeArm) -> None:
     assert answer.committed == int(fixed) + 1 and answer.lead >= 0.12
     measured = np.asarray(answer.measured_position).reshape(10, DOF)[:, 0]
     assert np.abs(measured - before[:, 0]).max() < 5e-3
-
-
-def test_a_hand_that_leads_an_arm_at_rest_is_told_and_the_command_stands(make_arm: MakeArm) -> None:
-    arm = make_arm()
-    get_going(arm, 0.3)
-    arm.run(1.5)
-    arm.robot.frozen, seen, stands = True, [], arm.position
-    for _ in range(10):
-        arm.robot._place = arm.robot._place + row(0.037)
-        arm.run(0.1)
-        seen.append(arm.client.status())
-    led = arm.robot.measured()[0]
-    told = [status for status in seen if status.level == status.ERROR]
-    assert told and "joint_a is 0.0" in told[0].message
-    errors = {value.key: value.value for value in told[0].values}["tracking_error"].split()
-    assert len(errors) == DOF and float(errors[0]) > 0.05
-    arm.run(1.5)
-    assert arm.client.status().level != told[0].level
-    assert led[0] - stands[0] > 0.2
-    np.testing.assert_allclose(arm.position, stands, atol=0.1 + 1e-3, err_msg="it goes back once, by 0.1 at most")
-    arm.robot.frozen = False

@@ -131,6 +131,7 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     client.answer(SMALL)
 
 
+@pytest.mark.thorough
 def test_two_planners_at_once_are_both_answered_and_counted(serve: NodeServer, connect: ClientFactory) -> None:
     (_, first), second = serve(), connect()
     second.wait_until_connected()
@@ -146,6 +147,7 @@ def test_two_planners_at_once_are_both_answered_and_counted(serve: NodeServer, c
     assert {batch.header.stamp.sec for batch in first.batches} == {*range(1_000, 1_100), *range(2_000, 2_100)}
 
 
+@pytest.mark.thorough
 def test_calls_for_sixty_candidates_at_once(serve: NodeServer) -> None:
     """A service's usual queue holds ten calls; further ones are never answered."""
     process, client = serve()
@@ -162,6 +164,7 @@ def test_calls_for_sixty_candidates_at_once(serve: NodeServer) -> None:
     assert all(future.result().success for future in futures)
 
 
+@pytest.mark.thorough
 def test_callers_that_are_killed_while_the_node_works_for_them(serve: NodeServer) -> None:
     process, client = serve()
     held: list[tuple[int, int]] = []
@@ -184,6 +187,7 @@ def test_callers_that_are_killed_while_the_node_works_for_them(serve: NodeServer
     assert last_files <= first_files + 12 and last_bytes < 1.05 * first_bytes, held
 
 
+@pytest.mark.thorough
 def test_parameters_that_change_under_load(serve: NodeServer) -> None:
     process, client = serve()
     client.expects_rest = False

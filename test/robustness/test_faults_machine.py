@@ -47,6 +47,7 @@ def serve_where(
     return start
 
 
+@pytest.mark.thorough
 def test_a_log_directory_that_cannot_be_written(serve_where: Callable[..., NodeProcess]) -> None:
     process = serve_where("/proc/log")  # read-only for root, too
     assert "there will be no log file" in process.output and "/proc/log" in process.output
@@ -60,5 +61,6 @@ def test_a_disk_and_a_shared_memory_that_are_full(serve_where: Callable[..., Nod
     assert "SHM Transport is not supported" in process.output, "the middleware tells that it has no shared memory"
 
 
+@pytest.mark.thorough
 def test_output_that_nobody_reads(serve_where: Callable[..., NodeProcess], tmp_path: Path) -> None:
     assert serve_where(tmp_path / "log", variant=node_variants.with_output_that_nobody_reads).output == ""
