@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-import rclpy.context
+import rclpy
 from rclpy.client import Client
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -24,16 +23,7 @@ _POLL_S = 0.02
 """Period, s, of checks whether calls in progress are due again or over."""
 _IDLE_S = 0.2
 """Longest wait of the thread, s, while no call is in progress."""
-_FORKED = (
-    "expected the client in the process that made it, got it in a fork, where none of its threads run: start workers "
-    "by spawn, each with a client of its own"
-)
-_COPIED = (
-    "expected no fork of a process that has used rclpy, whose locks and place in the domain all its forks share: start "
-    "workers by spawn, or before the first node"
-)
-_made: weakref.WeakSet[Calls] = weakref.WeakSet()
-"""The objects of this class in this process that are in use."""
+_FORKED = "expected clients in one process, got a fork of it, where none of its threads run: start workers by spawn"
 
 
 @dataclass(eq=False)
@@ -59,10 +49,12 @@ class Calls:
 
     """
 
-    _is_used = _is_copied = False
-    """Whether this process, or its parent before a fork, had clients; whether rclpy was used before a fork."""
+    _first_pid = 0
+    """The process that made the first client."""
 
     def __init__(self, node: Node) -> None:
+        self._pid = os.getpid()
+        Calls._first_pid = Calls._first_pid or self._pid
         self._resolve = node.resolve_service_name
         self._node = rclpy.create_node(
             f"{node.get_name()}_calls", namespace=node.get_namespace(), context=node.context,
@@ -72,33 +64,26 @@ class Calls:
         self._executor.add_node(self._node)
         self._clients: dict[str, Client] = {}
         self._pending: list[_Call] = []
-        self._answers: weakref.WeakSet[Future] = weakref.WeakSet()
         self._lock = threading.RLock()
         self._closing, self._over = threading.Event(), ""
         self._thread = threading.Thread(target=self._run, name="integrator calls", daemon=True)
         self._thread.start()
-        _made.add(self)
-        Calls._is_used = True
 
     @classmethod
     def check_process(cls) -> None:
-        """Raise RuntimeError if this process is a fork of one that used the middleware: no node would work here.
-
-        Forks of a process have the same GUID, so that other processes hear only one of them. Locks that threads held at
-        the fork are copied and never released.
-        """
-        if cls._is_copied:
-            raise RuntimeError(_COPIED)
+        """Raise RuntimeError if this process is a fork of one that had clients, whose place in the domain it shares."""
+        if cls._first_pid not in (0, os.getpid()):
+            raise RuntimeError(_FORKED)
 
     @property
     def is_forked(self) -> bool:
         """Return whether this object is a copy in a forked process: all that it owns belongs to the parent."""
-        return self._over == _FORKED
+        return self._pid != os.getpid()
 
     def check(self) -> None:
         """Raise RuntimeError if this object is closed, rclpy is shut down, or the process is a fork."""
-        if self._over:
-            raise RuntimeError(self._over)
+        if over := _FORKED if self.is_forked else self._over:
+            raise RuntimeError(over)
 
     def client(self, service: type, name: str) -> Client:
         """Return the client of a service; it is made once."""
@@ -142,7 +127,6 @@ class Calls:
             self.check()
             call = _Call(self.client(service, name), request, take, timeout_s, retry_after_s, deadline)
             self._pending.append(call)
-            self._answers.add(call.answer)
             self._step(call, now)
         if not call.sent:
             self._wake()
@@ -188,16 +172,6 @@ class Calls:
             if call.answer.set_running_or_notify_cancel():
                 call.answer.set_exception(RuntimeError(over))
 
-    def _be_forked(self) -> None:
-        """Refuse all calls from now on, without locks: threads that do not exist in a fork may hold them."""
-        self._lock = threading.RLock()
-        self._over, self._pending = _FORKED, []
-        for answer in self._answers:
-            answer._condition = threading.Condition()
-            if not answer.done():
-                answer.__init__()  # Those who wait, and their callbacks, are in the other process.
-                answer.set_exception(RuntimeError(_FORKED))
-
     def _step(self, call: _Call, now: float) -> None:
         """Send a call if it is due, or give it up."""
         if call.answer.cancelled() or now > call.deadline:
@@ -227,12 +201,3 @@ class Calls:
             call.answer.set_result(call.take(found))
         except Exception as error:
             call.answer.set_exception(error)
-
-
-def _after_fork() -> None:
-    Calls._is_copied = Calls._is_copied or Calls._is_used or rclpy.context.g_logging_ref_count > 0
-    for calls in list(_made):
-        calls._be_forked()
-
-
-os.register_at_fork(after_in_child=_after_fork)
