@@ -225,7 +225,7 @@ def _took(node: SimulatedNode, channel: str, data: bytes, message: object) -> No
         names, position, velocity, stamp_ns = read_joint_state(data)
         pipeline.joint_state(position, velocity, now_ns, stamp_ns, names)
     else:
-        *fields, stamp_ns, speed = controller_state_reader(message.get_fields_and_field_types())(data)
+        *fields, stamp_ns, speed = controller_state_reader(type(message))(data)
         pipeline.controller_reports.report(*fields, stamp_ns, speed)
 
 

@@ -52,11 +52,10 @@ FORMS = {"uint8": "B", "int32": "i", "uint32": "I", "float": "f", "double": "d"}
 
 
 class CdrWriter:
-    """A plain writer of any message, by the types of its fields; `order` is "<" or ">"."""
+    """A plain writer of any message, by the types of its fields."""
 
-    def __init__(self, order: str = "<") -> None:
-        self.order = order
-        self.data = bytearray(b"\0\1\0\0" if order == "<" else b"\0\0\0\0")
+    def __init__(self) -> None:
+        self.data = bytearray(b"\0\1\0\0")
         self.aligning: list[int] = []
         """Places of the bytes without meaning."""
 
@@ -69,7 +68,7 @@ class CdrWriter:
     def put(self, kind: str, value: object) -> CdrWriter:
         """Write a value of a type; numbers are aligned to their size."""
         if kind in FORMS:
-            form = self.order + FORMS[kind]
+            form = f"<{FORMS[kind]}"
             while (len(self.data) - 4) % struct.calcsize(form):
                 self.aligning.append(len(self.data))
                 self.data.append(0)
@@ -190,7 +189,7 @@ def read_sequence(message: ActionSequence) -> tuple:
     form = message.degree, message.steps, message.dt_per
     rows = (*start, message.start_index, message.data, *goal, message.goal_index)
     stamp = message.header.stamp.sec, message.header.stamp.nanosec
-    return stamp, (tuple(message.joint_names), *sizes, message.dt, *rows, *form)
+    return stamp, (message.joint_names, *sizes, message.dt, *rows, *form)
 
 
 def read_trajectory(message: JointTrajectory) -> tuple:
@@ -234,15 +233,11 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     kind = KINDS[request.param]
     if request.param != "report":
         return kind
-    return kind._replace(
-        read=controller_state_reader(request.getfixturevalue("report_type").get_fields_and_field_types())
-    )
+    return kind._replace(read=controller_state_reader(request.getfixturevalue("report_type")))
 
 
 def plain(value: object) -> object:
     """The message without arrays and names of fields."""
-    if isinstance(value, np.ndarray):
-        assert value.dtype.isnative
     if isinstance(value, np.ndarray | array):
         return value.tolist()
     return [*map(plain, value)] if isinstance(value, tuple | list) else value
@@ -270,14 +265,11 @@ def is_malformed(read: Callable[[bytes], object], data: bytes) -> bool:
 
 
 @given(seed=seeds, count=st.integers(1, 3))
-def test_messages_are_read_as_by_rclpy_after_any_other_message(kind: Kind, seed: int, count: int) -> None:
-    rng, cases = np.random.default_rng(seed), []
+def test_messages_are_read_as_by_rclpy(kind: Kind, seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
     for message in [any_of(kind.type, rng) for _ in range(count)]:
-        written = [bytes(CdrWriter(order).message(message).data) for order in "<>"]
-        cases.append(([bytes(serialize_message(message)), *written], plain(kind.expected(message))))
-    for wholes, expected in [*cases, cases[-1], *cases]:
-        for whole in wholes:
-            assert plain(kind.read(whole)) == expected
+        wholes = [bytes(serialize_message(message)), bytes(CdrWriter().message(message).data)]
+        assert all(plain(kind.read(whole)) == plain(kind.expected(message)) for whole in wholes)
 
 
 @given(seed=seeds)
@@ -306,7 +298,9 @@ def test_any_bytes_are_malformed_or_views_of_no_more_than_they_are(
             assert sum(values.nbytes for values in arrays_in(found)) < len(damaged)
 
 
-@pytest.mark.parametrize("encoding", [b"\0\2\0\0", b"\0\3\0\0", b"\0\7\0\0", b"\1\0\0\0", b"\0\1", b"\0", b""])
+@pytest.mark.parametrize(
+    "encoding", [b"\0\0\0\0", b"\0\2\0\0", b"\0\3\0\0", b"\0\7\0\0", b"\1\0\0\0", b"\0\1", b"\0", b""]
+)
 def test_other_encodings_are_refused(encoding: bytes) -> None:
     body = bytes(CdrWriter().message(ActionSequence()).data)[4:] * (len(encoding) == 4)
     assert is_malformed(read_action_sequence, encoding + body)
@@ -333,32 +327,32 @@ def test_points_beyond_the_most_are_counted_but_not_read() -> None:
 @pytest.mark.parametrize("name", [name for name in KINDS if name != "report"])
 def test_more_names_than_any_robot_has_are_refused_unread(name: str) -> None:
     data = bytes(headed().put("uint32", 2_000_000).data) + bytes(8_000_000)
-    with pytest.raises(Rejected, match=r"size_out_of_range: (joint_)?names?: expected at most 4096 names, got 2000000"):
+    with pytest.raises(Rejected, match=r"size_out_of_range: (names|message): expected at most"):
         KINDS[name].read(data)
 
 
-def test_names_end_at_the_first_zero_and_are_utf8() -> None:
-    data = bytes(CdrWriter().message(ActionSequence(joint_names=["QQQQ"])).data)
-    assert read_action_sequence(data.replace(b"QQQQ", b"QQ\0Q"))[1].joint_names == ("QQ",)
-    for junk in (b"\xff\xfe\xfd\xfc", b"\xc3\x28\xa0\xa1", b"\xed\xa0\x80\x41"):
-        assert is_malformed(read_action_sequence, data.replace(b"QQQQ", junk))
+def test_names_end_at_the_first_zero_and_other_bytes_than_utf8_are_marked() -> None:
+    for message in (ActionSequence(joint_names=["QQQQ"]), JointTrajectory(joint_names=["QQQQ"])):
+        data = bytes(CdrWriter().message(message).data)
+
+        def names(of: bytes, data: bytes = data, is_plan: bool = isinstance(message, JointTrajectory)) -> list[str]:
+            given = data.replace(b"QQQQ", of)
+            return [*(read_position_trajectory(given, 1) if is_plan else read_action_sequence(given)[1])[0]]
+
+        assert names(b"QQ\0Q") == ["QQ"] and names(b"a\xff\xfeb") == ["a\ufffd\ufffdb"]
 
 
-def test_names_are_the_same_object_while_they_do_not_change() -> None:
-    same, other = (bytes(serialize_message(ActionSequence(joint_names=["a", last]))) for last in "bc")
-    first, again, changed, back = (read_action_sequence(data)[1].joint_names for data in (same, same, other, same))
-    assert again is first and changed == ("a", "c") and back == ("a", "b")
+class Unknown:
+    """A release whose reports have no reference."""
+
+    @staticmethod
+    def get_fields_and_field_types() -> dict[str, str]:
+        return {"header": "std_msgs/Header", "joint_names": "sequence<string>"}
 
 
-def test_reports_of_a_release_without_a_speed_or_of_an_unknown_one() -> None:
-    fields = {"header": "std_msgs/Header", "joint_names": "sequence<string>"}
-    point = {"reference": "trajectory_msgs/JointTrajectoryPoint"}
-    data = headed(list(JOINTS)).message(JointTrajectoryPoint(positions=[1.0, 2.0, 3.0])).data
-    names, position, *_, speed_scaling = controller_state_reader(fields | point)(bytes(data))
-    assert (names, position.tolist(), speed_scaling) == (JOINTS, [1.0, 2.0, 3.0], 1.0)
-    for wrong in (fields, fields | point | {"joint_names": "string"}, fields | {"x": "std_msgs/Other"} | point):
-        with pytest.raises(ValueError, match=r"JointTrajectoryControllerState\.\w+: expected"):
-            controller_state_reader(wrong)
+def test_reports_of_an_unknown_release_are_told() -> None:
+    with pytest.raises(ValueError, match=r"JointTrajectoryControllerState\.reference: expected .*, got None"):
+        controller_state_reader(Unknown)
 
 
 # Sequence numbers that publishers give to their messages

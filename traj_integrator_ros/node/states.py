@@ -45,7 +45,7 @@ class States:
         self._first_joint = pipeline.parameters.joint_names[0]
         self._read_report = None
         if JointTrajectoryControllerState is not None:
-            self._read_report = controller_state_reader(JointTrajectoryControllerState.get_fields_and_field_types())
+            self._read_report = controller_state_reader(JointTrajectoryControllerState)
 
     def poll(self) -> None:
         """Read all joint states and reports of the controller that have arrived."""
