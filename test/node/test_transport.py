@@ -33,8 +33,7 @@ def send_large_batch(start_node: NodeFactory, monkeypatch: pytest.MonkeyPatch, t
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("ROS_HOME", str(tmp_path))
         names = ("max_batch", "max_horizon")
-        changes = {"joint_names": large_batch.JOINTS, "position_trajectory.max_points": 1}  # no plan is larger
-        changes |= dict(zip(names, large_batch.SHAPE, strict=False))
+        changes = {"joint_names": large_batch.JOINTS, **dict(zip(names, large_batch.SHAPE, strict=False))}
         node = start_node(changes, **options)
         command = [preloaded_python(), large_batch.__file__, *size]
         environment = {**os.environ, **source_environment()}
@@ -49,9 +48,9 @@ def send_large_batch(start_node: NodeFactory, monkeypatch: pytest.MonkeyPatch, t
 def test_a_large_batch_goes_through_shared_memory_without_any_setting(send_large_batch: Callable[..., tuple]) -> None:
     node, chosen, reasons = send_large_batch()
     assert chosen == "shared memory of 10 MiB for messages of up to 4.48 MB"
-    assert reasons == [chosen]
+    assert reasons == ["shared memory of 16 MiB for messages of up to 36.7 MB"]
     segments = mapped_segments(node.pid)
-    assert any(10 * MIB <= size < 11 * MIB for size in segments), segments
+    assert any(16 * MIB <= size < 17 * MIB for size in segments), segments
 
 
 @pytest.mark.skipif(not node_variants.may_mount(), reason="no permission to mount a small /dev/shm")

@@ -30,6 +30,7 @@ _FROM_PIP = {"torch": "which computes trajectories", "ruckig": "which computes b
 _MOST_THREADS = 4
 _TURN_S = 5e-4
 """Interval, s, at which threads of Python take turns (5 ms by default): a stop needs several turns."""
+_USUAL_DOF = 7
 _MOST_FAILURES = 1000
 """Number of consecutive failures after which spinning is given up."""
 
@@ -76,9 +77,9 @@ def main(args: Sequence[str] | None = None) -> int:
         if not (error.name or "").startswith("traj_integrator_interfaces"):
             raise
         return _fail(f"traj_integrator_interfaces is missing or old (colcon build, or make setup, builds it): {error}")
+    from ..parameters.table import SPECS
     from ..wire.transport import prepare_transport
     from .lean_executor import LeanExecutor
-    from .message_size import largest_message
     from .shared_memory import MANY_FILES, files_of_middleware, remove_abandoned_segments
 
     _limit_threads()
@@ -88,7 +89,8 @@ def main(args: Sequence[str] | None = None) -> int:
     stop_signals.orderly()
     try:
         removed = remove_abandoned_segments()
-        transport = prepare_transport(*largest_message(args))
+        # The parameters are not known yet. By default, a batch takes more than the most that is reserved.
+        transport = prepare_transport(SPECS["max_batch"].default, SPECS["max_horizon"].default, _USUAL_DOF)
         no_log_file = _initialize(args)
         node = IntegratorNode()
     except Exception as error:
