@@ -140,22 +140,6 @@ def test_a_goal_is_reached_when_the_robot_is_there(sender: Callable[..., GoalSen
     assert 0.01 < errors < 0.06, "up to 1 rad/s, 50 ms behind"
 
 
-@pytest.mark.thorough
-def test_a_goal_waits_at_speed_0_and_goes_on_slowly(sender: Callable[..., GoalSender]) -> None:
-    send = sender()
-    goal = send(PATH)
-    send.arm.run(0.6)
-    send.arm.robot.scaling = 0.0
-    send.arm.run(0.5)
-    place, told = send.arm.position, goal.feedback[-1].error.time_from_start
-    assert 0.1 < place[0] < 0.5 and told.sec == 2**31 - 1
-    send.arm.run(0.1)
-    np.testing.assert_array_equal(send.arm.position, place)
-    send.arm.robot.scaling = 0.3
-    assert send.result(goal) == (SUCCEEDED, ResultCode.SUCCESSFUL, "the goal is reached")
-    np.testing.assert_allclose(send.arm.position, GOAL, atol=1e-9)
-
-
 PAST = plan([0.5], [GOAL])
 PAST.header.stamp.sec = 1
 SEVERAL = MultiDOFJointTrajectory(points=[MultiDOFJointTrajectoryPoint()])
@@ -206,28 +190,6 @@ def test_a_robot_off_its_path_is_stopped_and_the_joint_is_named(sender: Callable
     assert send.arm.client.set_parameters(constraints__joint_a__trajectory=0.0) == [(True, "")]
 
 
-@pytest.mark.thorough
-def test_a_goal_is_missed_where_the_robot_rests_elsewhere(sender: Callable[..., GoalSender]) -> None:
-    send = sender(supervision__deviation=0.0)
-    send.arm.robot.droop = np.array([0.0, 0.03, 0.0])
-    at_once = {"goal_time_tolerance": send.action.Goal().goal_time_tolerance.__class__(nanosec=300_000_000)}
-    status, code, text = send.result(send(PATH, goal_tolerance=send.tolerance(joint_b=0.01), **at_once))
-    assert (status, code) == (ABORTED, ResultCode.GOAL_TOLERANCE_VIOLATED)
-    assert text.startswith("goal_tolerance: joint_b: position 0.03 away from the goal, expected at most 0.01")
-    parameters = {"constraints__joint_b__goal": 0.02, "constraints__goal_time": 0.2}
-    assert send.arm.client.set_parameters(**parameters) == [(True, "")] * 2
-    back = plan([1.5], [np.zeros(3)])
-    assert send.result(send(back))[1] is ResultCode.GOAL_TOLERANCE_VIOLATED
-    # Without a time limit, the goal waits for the robot.
-    assert send.arm.client.set_parameters(constraints__goal_time=0.0) == [(True, "")]
-    goal = send(PATH)
-    send.arm.run(3.0)
-    assert not goal.is_over
-    send.arm.robot.droop = np.zeros(3)
-    assert send.result(goal, 0.5)[0] == SUCCEEDED
-    assert send.arm.client.set_parameters(constraints__joint_b__goal=0.0) == [(True, "")]
-
-
 def test_a_canceled_goal_stops_fast_and_the_next_one_is_taken(
     sender: Callable[..., GoalSender],
 ) -> None:
@@ -243,21 +205,6 @@ def test_a_canceled_goal_stops_fast_and_the_next_one_is_taken(
     send.arm.assert_within(LIMITS)
     assert (send.arm.cycles - begin) / 500 < 0.6, "lead, stop within 0.15 s, and what messages take"
     assert send.result(send(PATH))[0] == SUCCEEDED
-
-
-@pytest.mark.thorough
-def test_a_newer_goal_takes_over_without_a_stop(sender: Callable[..., GoalSender]) -> None:
-    send = sender()
-    first = send(LONG)
-    send.arm.run(1.0)
-    begin = send.arm.cycles
-    second = send(plan([2.0], [[1.5, 0.2, 0.0]]))
-    status, code, text = send.result(first, 0.2)
-    assert (status, code) == (ABORTED, ResultCode.INVALID_GOAL) and "superseded: goal: a newer goal came" in text
-    assert send.result(second)[0] == SUCCEEDED
-    send.arm.assert_within(LIMITS)
-    assert send.arm.commands[begin : begin + 200, 1, 0].min() > 0.2
-    np.testing.assert_allclose(send.arm.position, [1.5, 0.2, 0.0], atol=1e-3)
 
 
 LEFT = {

@@ -15,9 +15,8 @@ from subprocess import PIPE
 
 import numpy as np
 import pytest
-from node_fixtures import NEXT_STATE, TRANSITIONS, ClientFactory, NodeServer
+from node_fixtures import NEXT_STATE, TRANSITIONS, NodeServer
 from preloaded_python import preloaded_python
-from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 from ros_client import RosClient
 
@@ -29,7 +28,6 @@ from traj_integrator_ros.node.entities import SEQUENCE_DEPTH
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3
 SMALL = sequence(np.zeros((2, 4, DOF)), position=np.zeros(DOF))
-LARGE = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
 STAMP_AT = 4
 """Offset of the stamp's seconds in a serialized sequence."""
 
@@ -129,39 +127,6 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     stamps = [batch.header.stamp.sec for batch in client.batches]
     assert stamps == sorted(stamps) and stamps[-SEQUENCE_DEPTH:] == list(range(sent - SEQUENCE_DEPTH + 1, sent + 1))
     client.answer(SMALL)
-
-
-@pytest.mark.thorough
-def test_two_planners_at_once_are_both_answered_and_counted(serve: NodeServer, connect: ClientFactory) -> None:
-    (_, first), second = serve(), connect()
-    second.wait_until_connected()
-    for number in range(100):
-        for planner, stamp in ((first, 1_000 + number), (second, 2_000 + number)):
-            message = sequence(np.zeros((1, 2, DOF)), position=np.zeros(DOF))
-            message.header.stamp.sec = stamp
-            planner.sequences.publish(message)
-        # Never more than the node's queue holds: with some releases of rclpy, losses of two planners cannot be counted.
-        first.wait_for(lambda sent=2 * number: len(first.batches) > sent - 6, "answers")
-    first.wait_for(lambda: int(first.counts()["sequences"]) == 200, "all accounted for")
-    assert first.counts()["published"] == "200"
-    assert {batch.header.stamp.sec for batch in first.batches} == {*range(1_000, 1_100), *range(2_000, 2_100)}
-
-
-@pytest.mark.thorough
-def test_calls_for_sixty_candidates_at_once(serve: NodeServer) -> None:
-    """A service's usual queue holds ten calls; further ones are never answered."""
-    process, client = serve()
-    candidates = 60
-    caller = client.node.create_client(
-        Integrate, f"{client.node_name}/integrate", qos_profile=QoSProfile(depth=candidates)
-    )
-    client.wait_for(caller.service_is_ready, "service")
-    client.spin(0.5)
-    os.kill(process.pid, signal.SIGSTOP)  # the node answers nothing, like one that is computing
-    futures = [caller.call_async(Integrate.Request(actions=LARGE)) for _ in range(candidates)]
-    os.kill(process.pid, signal.SIGCONT)
-    client.wait_for(lambda: all(future.done() for future in futures), "every answer", 20.0)
-    assert all(future.result().success for future in futures)
 
 
 @pytest.mark.thorough
