@@ -47,9 +47,6 @@ def test_the_shortest_recording_has_room_for_windows(accelerations):
 
 RECORDINGS = [
     ("unisa-panda-exciting/panda_exciting_trajectory.db3", (727, 7, 14)),
-    ("rad-ur3e-rtde/L0L1.csv", (29, 6, 0)),
-    ("rad-ur3e-rtde/L1L2.csv", (65, 6, 0)),  # at rest at first, so frames are equal, but not repeated
-    ("robowflex-fetch-planned/fetch_path.yml", (29, 8, 0)),
     ("generated-ruckig/panda_ruckig_p2p_500hz.csv", (488, 7, 0)),
     (None, (5241, 7, 0)),
 ]
