@@ -57,7 +57,7 @@ def test_wrong_arguments_end_it_with_one_clear_line(tmp_path: Path) -> None:
     assert run(["--help"], tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize("library", ["torch", "ruckig"])
+@pytest.mark.parametrize("library", ["torch", pytest.param("ruckig", marks=pytest.mark.thorough)])
 def test_a_library_of_pip_is_named_with_the_command_in_one_line(tmp_path: Path, library: str) -> None:
     (tmp_path / f"{library}.py").write_text(f"raise ModuleNotFoundError('none', name={library!r})")
     path = os.pathsep.join([str(tmp_path), source_environment()["PYTHONPATH"]])

@@ -189,4 +189,5 @@ def test_every_lifecycle_transition_after_every_other_under_load(serve: NodeServ
         client.batches.clear()
         client.wait_for(lambda: len(client.batches) > 10, "answers after it all")
     assert client.counts()["rejected.internal_error"] == "0", process.output
-    assert client.integrate(SMALL).success
+    # On a busy machine, calls of the traffic may still wait before this one.
+    client.wait_for(lambda: client.integrate(SMALL).success, "an answer after it all")

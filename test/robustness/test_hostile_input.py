@@ -38,6 +38,7 @@ from hostile_messages import (
     whole_sequence,
 )
 from node_fixtures import JOINTS, changed, plan
+from preloaded_process import PreloadedNode
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
 from ros_client import RosClient
@@ -157,7 +158,7 @@ def fresh_node(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
     report_type = None
     with suppress(pytest.skip.Exception):  # without control_msgs, the node takes no reports
         report_type = request.getfixturevalue("report_type")
-    process = NodeProcess(tmp_path_factory.mktemp("hostile"), PARAMETERS | OF_PROCESS)
+    process = PreloadedNode(tmp_path_factory.mktemp("hostile"), PARAMETERS | OF_PROCESS)
     node = None
     try:
         node = Node(process, report_type)
