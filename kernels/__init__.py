@@ -14,8 +14,8 @@ Usable without ROS: this package imports nothing but torch. One public function 
 `quadratic_cost` computes a cost of trajectories, with gradients, in one pass, and `limit_violations` how far they
 exceed limits. `MAPS` lists the maps with their properties; `ControlMap.vjp` gives gradients without a forward pass.
 Each map is one torch operator (`torch.ops.traj_integrator`), differentiable to any order in reverse and forward mode,
-under `torch.func` transforms, `torch.compile` and `torch.export`; DTensors pass through. `backend_info()` says which
-backend runs on which device, and why.
+under `torch.func` transforms, `torch.compile` and `torch.export`. `backend_info()` says which backend runs on which
+device, and why.
 """
 
 from .. import __version__

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .sharding import is_sharded
 from .types import Trajectory
 
 
@@ -29,7 +28,7 @@ class Leading(NamedTuple):
         """
         if not isinstance(action, Tensor) or action.layout is not torch.strided or action.is_nested:
             return None
-        if action.dim() < 2 or is_sharded(action):
+        if action.dim() < 2:
             return None
         if action.dim() == 3 and not any(isinstance(row, Tensor) and row.dim() == 1 for row in rows):
             return None

@@ -26,7 +26,6 @@ from . import reference_backend
 from .arguments import is_watched
 from .backends import launcher
 from .derivatives import derivative
-from .sharding import is_sharded, shards
 from .signature import Signature
 from .types import TENSORS, Inputs, VjpInputs, decoded_rows, first_given
 
@@ -56,8 +55,6 @@ class StepOperator(Signature):
                 return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
 
         def autograd(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
-            if is_sharded(first_given(arguments)):
-                shards().ensure_rules(self)
             if direction == "forward" and get_proxy_mode() is not None and torch.onnx.is_in_onnx_export():
                 return self._composed_forward(*arguments)
             if not _is_differentiated(arguments[: TENSORS[direction]]):

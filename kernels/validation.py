@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from .arguments import promoted, row_indices, step_lengths, truth_values
-from .sharding import is_sharded, shards
-from .signature import KINDS, ROWS, Signature
+from .signature import KINDS, Signature
 from .types import DT_PER, End, Inputs, VjpInputs, encoded_rows, first_given
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -27,14 +26,6 @@ def prepare_step(operator: Signature, given: Inputs, dt_per: str, action_name: s
     action, (start, goal), dt = given.action, given.ends, given.dt
     name = action_name or operator.action_name
     check_action(action, name)
-    if is_sharded(action):
-        others = {
-            **dict(zip(ROWS, given.values[1:], strict=True)),
-            "start_index": start.index,
-            "goal_index": goal.index,
-            "dt": dt,
-        }
-        shards().check_together({name: action}, others)
     if start.rows[0] is None:
         raise TypeError("start_position: expected a tensor, got None")
     start, goal = _check_end("start", start, action), check_goal(goal, action)
@@ -70,8 +61,6 @@ def prepare_vjp(
                 f"{name}: expected {like.dtype} on {like.device} like the others, got {gradient.dtype} on "
                 f"{gradient.device}"
             )
-    if is_sharded(like):
-        shards().check_together(given, {**{f"{end}_index": index for end, (_, index) in ends.items()}, "dt": dt})
     indices = []
     for end, (rows, index) in ends.items():
         indices.append(_check_index(f"{end}_index", index, like))
@@ -183,13 +172,13 @@ def _check_index(name: str, index: object, action: Tensor) -> Tensor | None:
 
 
 def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, one_dt_for: str | None) -> Tensor:
-    """`dt` as `[1 or B, 1 or Ha]`, float32 or float64, on the device, or mesh, of actions or gradients."""
+    """`dt` as `[1 or B, 1 or Ha]`, float32 or float64, on the device of actions or gradients."""
     batch, device = like.shape[0], like.device
     if dt_per not in DT_PER:
         raise ValueError(f"dt_per: expected 'step' or 'trajectory', got {dt_per!r}")
     dt = step_lengths(dt, device)
     if not isinstance(dt, Tensor):
-        return shards().step_lengths(_number_dt(dt, device), like) if is_sharded(like) else _number_dt(dt, device)
+        return _number_dt(dt, device)
     check_dense("dt", dt)
     if not dt.dtype.is_floating_point:
         raise TypeError(f"dt: expected a floating-point tensor, got {dt.dtype}")
@@ -212,7 +201,7 @@ def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, o
             f"dt: {one_dt_for} need one step length per trajectory, a scalar or [batch = {batch}, 1]; "
             f"got shape {list(dt.shape)}"
         )
-    return shards().step_lengths(step, like) if is_sharded(like) else step
+    return step
 
 
 def _number_dt(seconds: float, device: torch.device) -> Tensor:

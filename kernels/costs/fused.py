@@ -1,4 +1,4 @@
-"""Computes a checked call of `quadratic_cost`: in one pass of the C++ loops, by operators, or on shards of DTensors."""
+"""Computes a checked call of `quadratic_cost`: in one pass of the C++ loops, or by operators."""
 
 from __future__ import annotations
 
@@ -13,13 +13,10 @@ from ..backends import Backend, native_kernels
 from ..call import fast_map
 from ..maps.table import ControlMap
 from ..reference_backend import collect_rows
-from ..sharding import shards
 from ..types import Inputs
 from .terms import CostTerm, QuadraticCost, Terms, checked_terms, cost_of
 
 _PLAIN = (Tensor, torch.nn.Parameter)
-_HAS_ROWS = CostTerm(weight=True, target=True, terminal_weight=False, limit_weight=False, lower=False, upper=False)
-"""Fields of a term that may differ from row to row of a trajectory; a terminal weight has a batch dimension instead."""
 
 
 class CostProblem(NamedTuple):
@@ -79,21 +76,6 @@ def ordinary_cost(
     batch, horizon, dof = action.shape
     terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
     return _in_one_pass(values, CostProblem(kernel, Inputs((), indices, dt), terms))
-
-
-def sharded_cost(problem: CostProblem) -> Tensor:
-    """Return the cost, `[B]`, split as the batch is; if the joints are split, it is a partial sum."""
-    table, inputs = shards(), problem.inputs
-    split = table.Shards(inputs.action, problem.kernel.action_name)
-
-    def term_of(term: CostTerm) -> CostTerm:
-        pairs = zip(term, _HAS_ROWS, strict=True)
-        layouts = (None if part is None else table.weights_layout(part.dim(), with_rows=rows) for part, rows in pairs)
-        return CostTerm(*map(split.local, term, layouts))
-
-    terms = tuple(term_of(term) for term in problem.terms)
-    local = problem._replace(inputs=split.inputs(inputs), terms=terms)
-    return split.whole(cost_of_problem(local), table.COSTS, inputs.action.shape[:1])
 
 
 def _in_one_pass(values: Sequence[Tensor | None], problem: CostProblem) -> Tensor | None:

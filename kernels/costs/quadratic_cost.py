@@ -8,10 +8,9 @@ from ..backends import Backend, check_backend
 from ..maps.goal import goal_or_rest, with_goal
 from ..maps.table import ControlMap
 from ..maps.table import control_map as map_of
-from ..sharding import is_sharded
 from ..types import DT_PER, ControlSpace, Inputs, Trajectory
 from ..validation import prepare_step
-from .fused import CostProblem, cost_of_problem, ordinary_cost, sharded_cost
+from .fused import CostProblem, cost_of_problem, ordinary_cost
 from .terms import QuadraticCost, checked_duration_weight, checked_terms
 
 
@@ -40,8 +39,7 @@ def quadratic_cost(
     On the CPU, one pass computes map, cost and the gradients of actions, start and goal, in float64 for every dtype. No
     trajectory is written to memory, and the gradients are ready together with the cost. A gradient of dt or of the
     cost's own tensors, a second derivative, and transforms use a composition of the maps' and torch's own operators.
-    The cost is differentiable in every tensor argument, to any order. DTensors are computed on their shards; weights,
-    targets and limits may then be plain tensors, the same on every device.
+    The cost is differentiable in every tensor argument, to any order.
 
     `cost` has weights, targets and limits of the four outputs (`CostTerm`), and the weight of the duration.
     `control_map` is a map, or an argument of the function of that name. All other arguments and the errors are those of
@@ -79,13 +77,8 @@ def quadratic_cost(
     inputs = prepare_step(operator, Inputs((action, *start, *goal), (start_index, goal_index), dt), dt_per)
     batch, horizon, dof = action.shape
     terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
-    problem = CostProblem(kernel, inputs, terms, chosen)
-    value = sharded_cost(problem) if is_sharded(action) else cost_of_problem(problem)
+    value = cost_of_problem(CostProblem(kernel, inputs, terms, chosen))
     if cost.duration_weight is None:
         return value
-    if is_sharded(action):
-        raise ValueError(
-            "duration_weight: expected None with DTensors, got a weight; add it to the sum over the joints"
-        )
     weight = checked_duration_weight(cost, action)
     return value + (weight * kernel.duration(inputs.dt, horizon)).to(value.dtype)

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from ..arguments import promoted
 from ..leading import Leading
-from ..sharding import is_sharded, shards
-from ..signature import ROWS
 from ..types import End
 from ..validation import check_action, check_goal, check_goal_mask
 
@@ -32,7 +30,7 @@ def with_goal(
             row = torch.where(_of_each(mask, index, action.shape[0])[:, None], row, action[:, place])
         return [_with_row(action, row, place)]
 
-    return _on_shards(replaced, action, (goal_position,), goal_index, goal_mask, "action")[0]
+    return _checked(replaced, action, (goal_position,), goal_index, goal_mask, "action")[0]
 
 
 def goal_or_rest(
@@ -64,7 +62,7 @@ def goal_or_rest(
             for row, still in zip(rows, rest, strict=True)
         ]
 
-    return tuple(_on_shards(chosen, control_points, goal, goal_index, goal_mask, name))
+    return tuple(_checked(chosen, control_points, goal, goal_index, goal_mask, name))
 
 
 def goal_vjp(
@@ -72,14 +70,6 @@ def goal_vjp(
 ) -> tuple[Tensor, Tensor]:
     """Vjp of `with_goal`: gradients of the actions, and of the goal rows."""
     batch, _, dof = grad_action.shape
-    if is_sharded(grad_action):
-        table = shards()
-        split, layout = table.Shards(grad_action, "upstream"), table.rows_layout(goal_rows, goal_index, batch)
-        local = split.local(grad_action, table.TRAJECTORIES)
-        rows = local.shape[0] if goal_index is None and goal_rows == batch > 1 else goal_rows
-        action, goal = goal_vjp(local, rows, split.local(goal_index, table.INDEX), place)
-        whole = split.whole(action, table.TRAJECTORIES, grad_action.shape)
-        return whole, split.whole(goal, layout, (goal_rows, dof), gradient=True)
     row = grad_action[:, place]
     kept = torch.zeros_like(row)
     if goal_mask is not None:
@@ -114,29 +104,15 @@ def mask_of_each(goal_mask: Tensor, goal_rows: int, goal_index: Tensor | None, l
     return _of_each(mask, goal_index, like.shape[0])[:, None]
 
 
-def _on_shards(compute, action, goal, goal_index, goal_mask, name: str) -> list[Tensor | None]:
-    """Check the arguments, and compute on them, or on a device's own shards of DTensors: `[B, ...]` results."""
+def _checked(compute, action, goal, goal_index, goal_mask, name: str) -> list[Tensor | None]:
+    """Check the arguments, and compute on them: `[B, ...]` results."""
     action, *rows = promoted((action, *goal))
-    goal = End(rows, goal_index)
     check_action(action, name)
-    sharded = is_sharded(action)
-    if sharded:
-        named = dict(zip(ROWS[4:], rows, strict=False))
-        shards().check_together({name: action}, {**named, "goal_index": goal_index})
     if rows[0] is None and goal_index is None:
         raise ValueError("goal_position: expected a tensor with goal_mask, got None")
-    goal = check_goal(goal, action)
-    batch = action.shape[0]
+    goal = check_goal(End(rows, goal_index), action)
     mask = check_goal_mask(goal_mask, goal.count, goal.index, action)
-    if not sharded:
-        return compute(action, goal.rows, goal.index, mask)
-    table = shards()
-    split = table.Shards(action, name)
-    local_mask = None if mask is None else split.local(mask, table.dt_layout(mask.shape[0], batch))
-    results = compute(split.local(action, table.TRAJECTORIES), *split.end(goal, batch), local_mask)
-    own = table.rows_layout(batch, None, batch), (batch, action.shape[2])
-    layouts = {3: (table.TRAJECTORIES, action.shape), 2: own}
-    return [None if one is None else split.whole(one, *layouts[one.dim()]) for one in results]
+    return compute(action, goal.rows, goal.index, mask)
 
 
 def _of_each(rows: Tensor, goal_index: Tensor | None, batch: int) -> Tensor:

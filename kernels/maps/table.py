@@ -17,7 +17,6 @@ from ..arguments import row_indices
 from ..backends import Backend, check_backend
 from ..call import fast_map
 from ..operator import StepOperator
-from ..sharding import is_sharded
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, Trajectory
 from ..validation import prepare_vjp
@@ -117,8 +116,6 @@ class ControlMap:
         for name, given in (("goal_index", goal_index), ("goal_mask", goal_mask)):
             if given is not None and goal_rows is None:
                 raise ValueError(f"goal_rows: expected a number of rows with {name}, got None")
-        if goal_mask is not None and is_sharded(like):
-            raise TypeError("goal_mask: expected None with DTensors, got a mask; differentiate the step instead")
         needs = [*needs, *[False] * (4 + kinds - len(needs))]
         goals = needs[4 : 4 + kinds]
 
