@@ -23,7 +23,6 @@ from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, de
 from .costs import CostTerm, QuadraticCost, limit_violations, quadratic_cost
 from .divided_differences import differentiate_positions
 from .maps.bspline import bspline_step
-from .maps.bspline_evaluation import SplineSegments, bspline_segments, evaluate_bspline
 from .maps.bspline_fit import fit_bspline
 from .maps.clique import clique_central_step, clique_step
 from .maps.held import acceleration_step, jerk_step, velocity_step
@@ -44,19 +43,16 @@ __all__ = [
     "FiniteDifference",
     "QuadraticCost",
     "SplineForm",
-    "SplineSegments",
     "Trajectory",
     "__version__",
     "acceleration_step",
     "backend_info",
-    "bspline_segments",
     "bspline_step",
     "clique_central_step",
     "clique_step",
     "control_map",
     "default_backend",
     "differentiate_positions",
-    "evaluate_bspline",
     "fit_bspline",
     "jerk_step",
     "limit_violations",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ..backends import Backend
 from ..call import step
 from ..operator import StepOperator
-from ..reference_backend import start_rows
-from ..types import BsplineLayout, Inputs, Trajectory
-from ..validation import prepare_step
+from ..types import BsplineLayout, Trajectory
 from .goal import goal_or_rest
 
 
@@ -91,24 +88,6 @@ def bspline_step(
     if goal_mask is not None:
         goal, goal_index = goal_or_rest(control_points, goal, goal_index, goal_mask), None
     return step(BSPLINE, (*start, *goal), (start_index, goal_index), dt, dt_per, backend, degree, steps, layout)
-
-
-def spline_arguments(
-    given: Inputs, dt_per: str, goal_mask: Tensor | None = None, name: str = "control_points"
-) -> tuple[Tensor, list[Tensor], list[Tensor] | None, Tensor, torch.dtype]:
-    """Check the arguments as `bspline_step` does; actions are control points, or what `name` calls them in errors.
-
-    Returns what the functions of `reference` take, in float64: actions, start, goal, dt `[1 or B, 1, 1]`; and the dtype
-    of the result: that of the actions, or float32 where autocast widens them.
-    """
-    if goal_mask is not None:
-        action, goal = given.action, given.ends[1]
-        goal = goal_or_rest(action, *goal, goal_mask, name)
-        given = given._replace(values=(*given.values[:5], *goal), indices=(given.indices[0], None))
-    inputs = prepare_step(BSPLINE, given, dt_per, name)
-    action = inputs.action
-    begin, end = (None if end.rows[0] is None else start_rows(*end, action) for end in inputs.ends)
-    return action.double(), begin, end, inputs.dt.double()[..., None], action.dtype
 
 
 BSPLINE = StepOperator("bspline", 4, splines=True, one_dt_for="B-splines", action_name="control_points")

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from ..arguments import row_indices, values_hidden
 from ..backends import Backend
+from ..reference_backend import start_rows
 from ..splines.form import SplineForm
 from ..splines.weights import ORDERS
 from ..types import BsplineLayout, Inputs
-from .bspline import BSPLINE, spline_arguments
+from ..validation import prepare_step
+from .bspline import BSPLINE
 from .goal import mask_of_each
 
 
@@ -70,8 +72,10 @@ def fit_bspline(
 
 
 def _fit(given: Inputs, dt_per: str, form: SplineForm) -> Tensor:
-    wanted, start, goal, steps, dtype = spline_arguments(given, dt_per, name="position")
-    position = given.action
+    inputs = prepare_step(BSPLINE, given, dt_per, "position")
+    position, dtype = given.action, inputs.action.dtype  # float32 where autocast widens them
+    start, goal = (None if end.rows[0] is None else start_rows(*end, inputs.action) for end in inputs.ends)
+    wanted, steps = inputs.action.double(), inputs.dt.double()[..., None]
     pieces = position.shape[1] - 1  # not divmod, which torch.compile cannot trace for a symbolic size
     points = pieces // form.steps - form.head
     if pieces % form.steps != 0 or points < 1:

@@ -57,7 +57,6 @@ TABLE: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
         f"{name}_step": (Call(getattr(kernels, f"{name}_step"), dt=0.1), (ACTION, P0, V0))
         for name in ("clique", "clique_central", "velocity", "acceleration", "jerk", "bspline")
     },
-    "evaluate_bspline": (Call(kernels.evaluate_bspline, dt=0.1, times=[0.05, 0.31]), (ACTION, P0, V0)),
     "fit_bspline": (Call(kernels.fit_bspline, dt=0.1, **GOAL), (ROWS, P0, V0)),
     "differentiate_positions": (
         Call(kernels.differentiate_positions),
@@ -74,7 +73,6 @@ TABLE: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
     ),
 }
 WITHOUT_TENSORS = {"backend_info", "control_map", "default_backend"}
-INTO_ARRAYS = {"bspline_segments"}  # numpy in, numpy out
 EACH = pytest.mark.parametrize(("call", "inputs"), TABLE.values(), ids=TABLE)
 # Slow checks take one step of each signature.
 TRACED = {
@@ -104,7 +102,7 @@ def same(got, expected) -> None:
 
 def test_the_table_has_every_public_function():
     functions = {name for name in kernels.__all__ if inspect.isfunction(getattr(kernels, name))}
-    assert functions == {name for name in TABLE if "." not in name} | WITHOUT_TENSORS | INTO_ARRAYS
+    assert functions == {name for name in TABLE if "." not in name} | WITHOUT_TENSORS
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if not name.endswith("_step")])
@@ -316,16 +314,6 @@ def test_arrays_and_lists_are_taken_for_dt_and_indices(kernel):
             kernel.vjp(upstream, goal_index=index, start_index=index, dt=[0.1], **sizes),
             kernel.vjp(upstream, goal_index=whole, start_index=whole, dt=0.1, **sizes),
         )
-
-
-def test_vmap_and_jvp_over_the_times_of_a_spline():
-    def at(times):
-        return kernels.evaluate_bspline(ACTION, P0, V0, dt=0.1, times=times)
-
-    times = torch.tensor([[0.05, 0.31], [0.2, 0.47]], dtype=torch.float64)
-    same(torch.vmap(at)(times), [torch.stack(parts) for parts in zip(*map(at, times), strict=True)])
-    _, tangent = torch.func.jvp(at, (times[0],), (torch.ones(2, dtype=torch.float64),))
-    same(tangent[:3], at(times[0])[1:])  # the derivatives in time
 
 
 def test_batches_of_motions_are_differentiated_like_each_of_them():

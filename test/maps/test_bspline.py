@@ -1,23 +1,20 @@
-"""Promises of splines beyond those of every map: fit, evaluation and pieces."""
+"""Promises of splines beyond those of every map: the fit, and errors."""
 
 from __future__ import annotations
 
 import itertools
 import re
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import STATE, assert_all_close
-from spec_oracle import extended_spline
+from operator_cases import STATE
 from torch.autograd import gradcheck
 
-from traj_integrator_ros.kernels import SplineForm, bspline_segments, bspline_step, evaluate_bspline, fit_bspline
+from traj_integrator_ros.kernels import SplineForm, bspline_step, fit_bspline
 
 FORMS = tuple(itertools.product((3, 4, 5), ("tight", "curobo"), (False, True)))
-FORM = pytest.mark.parametrize(("degree", "layout", "has_goal"), FORMS)
 
 
 def arguments(degree=3, layout="tight", has_goal=True, *, batch=2, points=4, dof=2, steps=2, dt=0.3, seed=0, rows=None):
@@ -59,80 +56,6 @@ def test_a_fit_is_the_least_squares_solution_and_differentiable():
 def test_a_fit_names_the_numbers_of_rows_that_splines_have():
     with pytest.raises(ValueError, match=r"^position: expected 17, 21, 25, ... rows for degree 3, 4 steps .* got 20$"):
         fit_bspline(torch.zeros(1, 20, 2), torch.zeros(1, 2), dt=0.1)
-
-
-@FORM
-def test_evaluation_equals_the_rows_and_scipy_between_them(degree, layout, has_goal):
-    inputs, options = arguments(degree, layout, has_goal, steps=3, dt=0.02)
-    trajectory = bspline_step(*inputs, **options)
-    rows = trajectory[0].shape[1]
-    at_rows = evaluate_bspline(*inputs, **options, times=torch.arange(rows, dtype=torch.float64) * 0.02)
-    for got, want in zip(at_rows, trajectory, strict=True):
-        assert (got - want).norm() <= 1e-11 * want.norm()
-    times = torch.rand(2, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(2)) * (rows - 1) * 0.02
-    between = evaluate_bspline(*inputs, **options, times=times)
-    control, *start = (x.numpy() for x in inputs)
-    for b in range(2):
-        goal = [options[f"goal_{kind}"].numpy()[b] for kind in STATE] if has_goal else None
-        spline = extended_spline(control[b], [row[b] for row in start], goal, 0.06, degree, layout)
-        for order, got in enumerate(between):
-            want = spline(times[b].numpy() / 0.06, order) / 0.06**order
-            assert np.linalg.norm(got[b].numpy() - want) <= 1e-11 * np.linalg.norm(want)
-
-
-def test_times_outside_of_the_spline_give_its_ends():
-    inputs, options = arguments()
-    outside = evaluate_bspline(*inputs, **options, times=[-1.0, 1e3])
-    assert evaluate_bspline(*inputs, **options, times=[float("nan")]).position.isnan().all()
-    ends = evaluate_bspline(*inputs, **options, times=[0.0, 0.3 * (SplineForm(steps=2).rows(4) - 1)])
-    for got, want in zip(outside, ends, strict=True):
-        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
-
-
-@FORM
-def test_segments_are_the_polynomials_between_the_rows(degree, layout, has_goal):
-    inputs, options = arguments(degree, layout, has_goal, steps=4)
-    trajectory = [output.numpy() for output in bspline_step(*inputs, **options)]
-    segments = bspline_segments(*inputs, **options)
-    count = SplineForm(degree, 4, layout).segments(4)
-    np.testing.assert_allclose(segments.time, 1.2 * np.arange(count + 1))
-    for got, want in zip(segments[1:5], trajectory, strict=True):
-        np.testing.assert_allclose(got, want[:, ::4], rtol=0, atol=1e-12 * np.abs(want).max())
-    tau = 0.3 * np.arange(4)[:, None]
-    for k in range(degree + 1):
-        assert segments.coefficients.shape == (2, count, degree + 1, 2), k
-    values = sum(segments.coefficients[:, :, k, None] * tau**k for k in range(degree + 1))
-    np.testing.assert_allclose(values.reshape(2, -1, 2), trajectory[0][:, :-1], rtol=0, atol=1e-11)
-
-
-def test_segments_take_arrays_pools_and_a_step_for_each_trajectory():
-    inputs, options = arguments(rows=3)
-    index = torch.tensor([2, 0])
-    steps = torch.tensor([[0.1], [0.2]], dtype=torch.float64)
-    options["dt"] = steps
-    tensors = bspline_segments(*inputs, **options, start_index=index, goal_index=index)
-    arrays = {name: value.numpy() if torch.is_tensor(value) else value for name, value in options.items()}
-    same = bspline_segments(*(x.numpy() for x in inputs), **arrays, start_index=[2, 0], goal_index=[2, 0])
-    for got, want in zip(same, tensors, strict=True):
-        np.testing.assert_array_equal(got, want)
-    assert tensors.time.shape == (2, 8)
-    rows = bspline_step(*inputs, **options, start_index=index, goal_index=index).position
-    np.testing.assert_allclose(tensors.position, rows.numpy()[:, ::2], atol=1e-12)
-
-
-@pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (4, "curobo")])
-def test_fit_evaluation_and_segments_take_a_mask_of_the_goals(degree, layout):
-    """Trajectories with a masked goal come to rest at the last control point, like those without a goal."""
-    inputs, options = arguments(degree, layout, batch=4, points=6, rows=4)
-    options |= {"goal_mask": [True, False, True, False], "dt": 0.1}
-    motion = bspline_step(*inputs, **options)
-    times = torch.arange(motion.position.shape[1], dtype=torch.float64) * 0.1
-    assert_all_close(evaluate_bspline(*inputs, **options, times=times)[:3], motion[:3])
-    fitted = fit_bspline(motion.position, *inputs[1:], **options)
-    used = 6 - (layout == "curobo")
-    assert_all_close([fitted[:, :used], fitted[1::2, -1]], [inputs[0][:, :used], inputs[0][1::2, -1]])
-    pieces = bspline_segments(*inputs, **options)
-    torch.testing.assert_close(torch.from_numpy(pieces.position), motion.position[:, ::2])
 
 
 ROW = torch.zeros(1, 3)
