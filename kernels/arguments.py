@@ -87,23 +87,6 @@ def row_indices(name: str, index: object, device: torch.device) -> Tensor | None
     return index
 
 
-def truth_values(name: str, values: object, device: torch.device) -> Tensor:
-    """Return a tensor as it is; an array or a list of truth values becomes a tensor on `device`.
-
-    Raises:
-        TypeError: something else.
-
-    """
-    if isinstance(values, Tensor) or _is_array(values):
-        rows = values
-        if not isinstance(values, Tensor):
-            rows = _tensor(name, values, "truth values", None if len(values) else torch.bool).to(device)
-        if rows.dtype in (torch.bool, torch.uint8):
-            return rows
-    got = getattr(values, "dtype", type(values).__name__)
-    raise TypeError(f"{name}: expected a tensor of bool or uint8, an array or a list, got {got}")
-
-
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .arguments import promoted, row_indices, step_lengths, truth_values
+from .arguments import promoted, row_indices, step_lengths
 from .signature import KINDS, Signature
 from .types import DT_PER, End, Inputs, VjpInputs, encoded_rows, first_given
 
@@ -108,21 +108,6 @@ def check_goal(goal: End, action: Tensor) -> End:
         if value is not None:
             raise ValueError(f"goal_position: expected a tensor with goal_{kind}, got None")
     return goal
-
-
-def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, action: Tensor) -> Tensor | None:
-    """Check the mask of goals, `[goal_rows]`, or without an index also one for each trajectory; return it as bool."""
-    if mask is None:
-        return None
-    holds = truth_values("goal_mask", mask, action.device)
-    check_dense("goal_mask", holds)
-    check_device("goal_mask", holds, action)
-    batch = action.shape[0]
-    fits = holds.dim() == 1 and (holds.shape[0] == goal_rows or (goal_index is None and holds.shape[0] in (1, batch)))
-    if not fits:
-        own = "" if goal_index is not None else f", or [batch = {batch}]"
-        raise ValueError(f"goal_mask: expected shape [goal rows = {goal_rows}]{own}, got {list(holds.shape)}")
-    return holds.bool()
 
 
 def _check_end(name: str, end: End, action: Tensor) -> End:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backends import Backend, check_backend
-from ..maps.goal import goal_or_rest, with_goal
+from ..maps.goal import with_goal
 from ..maps.table import ControlMap
 from ..maps.table import control_map as map_of
 from ..types import DT_PER, ControlSpace, Inputs, Trajectory
@@ -30,7 +30,6 @@ def quadratic_cost(
     goal_jerk: Tensor | None = None,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
-    goal_mask: Tensor | None = None,
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Tensor:
@@ -59,21 +58,17 @@ def quadratic_cost(
         for kind in range(taken, len(rows)):
             if rows[kind] is not None:
                 raise ValueError(f"{end}_{Trajectory._fields[kind]}: expected None, because {kernel.name} takes none")
-    if not goals:
-        for name, value in (("goal_index", goal_index), ("goal_mask", goal_mask)):
-            if value is not None:
-                raise ValueError(f"{name}: expected None, because {kernel.name} takes no goal")
-    placed = kernel.goal_place and (goal_position is not None or goal_index is not None or goal_mask is not None)
-    plain = chosen is None and goal_mask is None and cost.duration_weight is None and not placed
+    if not goals and goal_index is not None:
+        raise ValueError(f"goal_index: expected None, because {kernel.name} takes no goal")
+    placed = kernel.goal_place and (goal_position is not None or goal_index is not None)
+    plain = chosen is None and cost.duration_weight is None and not placed
     if plain and dt_per in DT_PER:
         value = ordinary_cost(kernel, (action, *start, *goal), (start_index, goal_index), dt, cost)
         if value is not None:
             return value
     if placed:
-        action = with_goal(action, goal_position, goal_index, kernel.goal_place, goal_mask)
+        action = with_goal(action, goal_position, goal_index, kernel.goal_place)
         goal, goal_index = (None,) * 4, None
-    elif goal_mask is not None:
-        goal, goal_index = goal_or_rest(action, goal, goal_index, goal_mask, operator.action_name), None
     inputs = prepare_step(operator, Inputs((action, *start, *goal), (start_index, goal_index), dt), dt_per)
     batch, horizon, dof = action.shape
     terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))

@@ -8,7 +8,6 @@ from ..backends import Backend
 from ..call import step
 from ..operator import StepOperator
 from ..types import BsplineLayout, Trajectory
-from .goal import goal_or_rest
 
 
 def bspline_step(
@@ -28,7 +27,6 @@ def bspline_step(
     layout: BsplineLayout | str = BsplineLayout.TIGHT,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
-    goal_mask: Tensor | None = None,
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Trajectory:
@@ -51,8 +49,7 @@ def bspline_step(
     argument, to any order; dt affects the positions, too, through h in the points that represent a state.
 
     Args:
-        control_points: `[B, n, D]`, rad; float32, float64, float16 or bfloat16. Or `[n, D]`, or with more leading
-            dimensions, as for the actions of `clique_step`.
+        control_points: `[B, n, D]`, rad; float32, float64, float16 or bfloat16.
         start_position: `[B, D]` rad, `[D]` for all, or a pool `[S, D]` for `start_index`; the dtype of the points.
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.
@@ -68,8 +65,6 @@ def bspline_step(
         layout: "tight" or "curobo".
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-        goal_mask: bool or uint8, one for each goal row (or, without an index, each trajectory): trajectories whose goal
-            is masked out come to rest at the last control point, as without a goal. None: all hold.
         dt_per: what a one-dimensional `dt` has one element for; here it can only be "trajectory".
         backend: the backend that computes; None for the device's default (see `backend_info`).
 
@@ -85,8 +80,6 @@ def bspline_step(
     """
     start = (control_points, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    if goal_mask is not None:
-        goal, goal_index = goal_or_rest(control_points, goal, goal_index, goal_mask), None
     return step(BSPLINE, (*start, *goal), (start_index, goal_index), dt, dt_per, backend, degree, steps, layout)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..arguments import row_indices, values_hidden
+from ..arguments import values_hidden
 from ..backends import Backend
 from ..reference_backend import start_rows
 from ..splines.form import SplineForm
@@ -16,7 +16,6 @@ from ..splines.weights import ORDERS
 from ..types import BsplineLayout, Inputs
 from ..validation import prepare_step
 from .bspline import BSPLINE
-from .goal import mask_of_each
 
 
 def fit_bspline(
@@ -36,7 +35,6 @@ def fit_bspline(
     layout: BsplineLayout | str = BsplineLayout.TIGHT,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
-    goal_mask: Tensor | None = None,
     dt_per: str = "step",
 ) -> Tensor:
     """Fit the control points whose trajectory comes closest to the positions at every row, by least squares.
@@ -59,19 +57,7 @@ def fit_bspline(
     form = SplineForm(degree, steps, layout)
     start = (position, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    if goal_mask is not None and goal_position is None:
-        raise ValueError("goal_position: expected a tensor with goal_mask, got None")
-    to_goal = _fit(Inputs((*start, *goal), (start_index, goal_index), dt), dt_per, form)
-    if goal_mask is None:
-        return to_goal
-    to_rest = _fit(Inputs((*start, *[None] * ORDERS), (start_index, None), dt), dt_per, form)
-    index = row_indices("goal_index", goal_index, position.device)
-    rows = 1 if goal_position.dim() == 1 else goal_position.shape[0]
-    holds = mask_of_each(goal_mask, rows, index, position)
-    return torch.where(holds[..., None], to_goal, to_rest)
-
-
-def _fit(given: Inputs, dt_per: str, form: SplineForm) -> Tensor:
+    given = Inputs((*start, *goal), (start_index, goal_index), dt)
     inputs = prepare_step(BSPLINE, given, dt_per, "position")
     position, dtype = given.action, inputs.action.dtype  # float32 where autocast widens them
     start, goal = (None if end.rows[0] is None else start_rows(*end, inputs.action) for end in inputs.ends)

@@ -78,7 +78,7 @@ EACH = pytest.mark.parametrize(("call", "inputs"), TABLE.values(), ids=TABLE)
 TRACED = {
     **{name: (Call(MAPS[name].step, dt=0.1), (ACTION, P0, V0)) for name in SIGNATURES},
     "truncated": (Call(kernels.clique_central_step, dt=0.1, truncate_terminal_gradient=True), (ACTION, P0, V0)),
-    "a masked goal": (Call(kernels.bspline_step, dt=0.1, **GOAL, goal_mask=[True, False, True]), (ACTION, P0, V0)),
+    "a goal": (Call(kernels.bspline_step, dt=0.1, **GOAL), (ACTION, P0, V0)),
     **{name: row for name, row in TABLE.items() if not name.endswith("_step")},
 }
 EACH_TRACED = pytest.mark.parametrize(("call", "inputs"), TRACED.values(), ids=TRACED)
@@ -140,32 +140,6 @@ def test_a_number_for_dt_that_changes_compiles_twice_at_most(call, inputs):
     assert graphs.frame_count <= 2
 
 
-@MAP
-@pytest.mark.parametrize("shape", [(), (1, 2), (2, 3), (0, 2), (2, 1, 3)])
-@pytest.mark.parametrize("per", ["rows", "pools"])
-def test_leading_dimensions_are_those_of_a_batch_reshaped(kernel, shape, per):
-    """Rows, indices, masks and dt of each trajectory have leading dimensions, too; pools and shared rows have none."""
-    count = int(np.prod(shape))
-    batch = {kernel.action_name: normal(count, HORIZON, DOF), "dt": 0.1 + normal(count, 1, seed=1).square()}
-    ends = ("start", "goal") if kernel.goal else ("start",)
-    for end in ends:
-        rows = count if per == "rows" else 4
-        batch[f"{end}_position"] = normal(rows, DOF, seed=2)
-        if per == "pools":
-            batch[f"{end}_index"] = torch.arange(count) % 4
-    if kernel.goal:
-        batch["goal_mask"] = (torch.arange(count if per == "rows" else 4) % 2).bool()
-    folded = {}
-    for name, value in batch.items():
-        is_each = value.shape[0] == count and not (per == "pools" and name.endswith(("position", "mask")))
-        folded[name] = value.reshape((*shape, *value.shape[1:])) if is_each else value
-    got = kernel.step(**folded)
-    for one, right in zip(got, kernel.step(**batch), strict=True):
-        assert torch.equal(one, right.reshape((*shape, *right.shape[1:])))
-    each = {**folded, "dt": folded["dt"].reshape(shape), "dt_per": "trajectory"}
-    assert torch.equal(kernel.step(**each).jerk, got.jerk)
-
-
 WITH_STARTS = {name: row for name, row in TRACED.items() if len(row[1]) == 3 and "differentiate" not in name}
 
 
@@ -180,21 +154,6 @@ def test_a_start_or_goal_without_a_batch_is_that_of_all_trajectories(call, input
     same(got, expected)
     wanted = [leaves[k] for k in flat]
     same(torch.autograd.grad(got[0].sum(), wanted), torch.autograd.grad(expected[0].sum(), wanted))
-
-
-@MAP
-@pytest.mark.parametrize("shape", [(DOF,), (3, DOF), (1, 3, DOF), (2, 1, DOF), (1, 1, DOF)])
-def test_starts_goals_and_steps_broadcast_against_leading_dimensions(kernel, shape):
-    action, row = normal(2, 3, HORIZON, DOF), normal(*shape, seed=2)
-    step = 0.1 + row[..., 0].square()
-    ends = ("start_position", "goal_position") if kernel.goal else ("start_position",)
-    whole = dict.fromkeys(ends, row.expand(2, 3, DOF)) | {"dt": step.expand(2, 3).reshape(2, 3, 1)}
-    expected = kernel.step(action, **whole)
-    same(kernel.step(action, **dict.fromkeys(ends, row), dt=step[..., None]), expected)
-    same(kernel.step(action, **dict.fromkeys(ends, row), dt=step, dt_per="trajectory"), expected)
-    pool = {"start_position": normal(3, DOF), "start_index": torch.arange(6).reshape(2, 3) % 3}
-    each = {"start_position": pool["start_position"].expand(2, 3, DOF)}  # already picked: no broadcast
-    same(kernel.step(action, **pool, dt=0.1), kernel.step(action, **each, dt=0.1))
 
 
 @MAP
@@ -224,7 +183,7 @@ def test_a_trajectory_is_saved_moved_and_taken_apart():
 
 
 def test_lists_of_nothing_are_those_of_no_trajectory():
-    ends = {"start_index": [], "goal_position": P0[:0], "goal_mask": []}
+    ends = {"start_index": [], "goal_position": P0, "goal_index": []}
     assert kernels.clique_step(ACTION[:0], P0, dt=0.1, **ends).position.shape == (0, HORIZON, DOF)
 
 
