@@ -37,7 +37,6 @@ class FastMap:
         self.kind = map_of("_".join([operator.name, *options]), form=form)
         self.operator = operator
         self.scheme = form.scheme if form else tuple(scheme)
-        self.truncates = True in scheme
         self.steps, self.results = _steps, Trajectory
         self.step = functools.partial(_C.step, self, _Step.apply)
         """`step(values, indices, dt, dt_per)`: the trajectory; `values` and `indices` as in `Inputs`.
@@ -78,8 +77,7 @@ class FastMap:
                 count if want else None
                 for want, count in zip(wanted, (horizons[0], *[start[0]] * 4, *[goal[0]] * 4), strict=True)
             ]
-            options = self.truncates, goal[0] is not None
-            return _C.vjp(self.kind, tuple(upstream), (start[1], goal[1]), steps, *options, sizes)
+            return _C.vjp(self.kind, tuple(upstream), (start[1], goal[1]), steps, goal[0] is not None, sizes)
         except _UNFIT:
             return None
 

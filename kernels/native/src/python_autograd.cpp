@@ -316,8 +316,7 @@ PyObject* py_cost(PyObject*, PyObject* const* args, Py_ssize_t count) {
 // memory: see `with_gradient_buffer`. None, and nothing is done, if they are differentiated again, or something is not ordinary.
 PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2 || is_grad_enabled() || !is_ordinary()) Py_RETURN_NONE;
-  static const Name call_name("call"), saved_tensors("saved_tensors"), needs_input_grad("needs_input_grad"),
-      truncates_name("truncates");
+  static const Name call_name("call"), saved_tensors("saved_tensors"), needs_input_grad("needs_input_grad");
   const Object kept = call_name.of(args[0]), saved = saved_tensors.of(args[0]), needs = needs_input_grad.of(args[0]);
   if (kept.get() == nullptr || saved.get() == nullptr || needs.get() == nullptr) Py_RETURN_NONE;
   if (PyTuple_Size(kept.get()) != kKept) return unfit();
@@ -327,7 +326,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
   PyObject *const map = kept_at(kMapOf), *const seconds = kept_at(kSecondsOf), *const buffer = kept_at(kBufferOf);
   const Object indices(PyTuple_GetSlice(saved.get(), 0, kSavedSteps));
   PyObject* const dt = seconds == Py_None ? Arguments::item(saved.get(), kSavedSteps) : seconds;
-  const Object kind = kind_of_map().of(map), truncates = truncates_name.of(map);
+  const Object kind = kind_of_map().of(map);
   PyObject* const inputs[] = {kind.get(), args[1], indices.get(), dt};
   const Py_ssize_t used = PyTuple_Size(needs.get()) - 1;
   const auto is_needed = [&](int k) { return k < used && PyTuple_GetItem(needs.get(), 1 + k) == Py_True; };
@@ -340,7 +339,6 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Array memory;
   if (kind.get() == nullptr || !given.take_upstream(inputs, call)) Py_RETURN_NONE;
   if (is_written && !given.take(into, memory, true)) Py_RETURN_NONE;
-  call.truncate_terminal = truncates.get() == Py_True;
   call.has_goal = rows[1] >= 0;
   if (is_returned) call.action = memory;
   int64_t sizes[kValues];
