@@ -11,7 +11,6 @@ import functools
 from typing import TYPE_CHECKING
 
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from .backends import Backend, check_backend, native_kernels
@@ -42,8 +41,6 @@ def step(
         fast = fast_map(operator, *scheme)
         if fast is not None:
             trajectory = fast.step(values, indices, dt, dt_per)
-            if trajectory is None and forward_ad._current_level >= 0:
-                trajectory = fast.dual_step(values, indices, dt, dt_per)
             if trajectory is not None:
                 return trajectory
     action, *rows = values

@@ -35,43 +35,6 @@ def dt_gradient(
     return gradient.to(inputs.dt.dtype)
 
 
-def moved_inputs(inputs: Inputs, tangents: Tensors, rate: Tensor | None, action_order: int) -> Inputs | None:
-    """Return the inputs for which the map gives the tangent of a map; None if all tangents are zero.
-
-    A map is linear in all inputs but dt. With one step length for each trajectory, another dt is another unit of time:
-    if dt grows at the relative `rate` r, `[1 or B, 1]`, derivatives of order q by time shrink at q r. Therefore the
-    tangent of output q is the map of the tangents plus q r times each input of order q, less q r times the output,
-    which the caller subtracts. Actions have the order `action_order`.
-    """
-    if rate is None and all(tangent is None for tangent in tangents):
-        return None
-    values, indices, batch = inputs.values, list(inputs.indices), inputs.action.shape[0]
-    moved: list[Tensor | None] = []
-    for place, (value, tangent) in enumerate(zip(values, tangents, strict=True)):
-        order = (place - 1) % 4 if place else action_order
-        if place and rate is not None and rate.shape[0] != 1:  # a shared row moves differently in each trajectory
-            value, tangent = (_rows_of_each(rows, indices[(place - 1) // 4], batch) for rows in (value, tangent))
-        if rate is not None and order and value is not None:
-            by_dt = order * (rate if place else rate[..., None]) * value
-            tangent = by_dt if tangent is None else tangent + by_dt
-        moved.append(tangent)
-    if moved[0] is None:
-        moved[0] = torch.zeros_like(values[0])
-    if values[5] is not None and moved[5] is None:  # the map without a goal is a different map
-        moved[5] = torch.zeros_like(values[5] if rate is None or rate.shape[0] == 1 else values[0][:, 0])
-    for end in range(2):
-        rows = moved[1 + 4 * end : 5 + 4 * end]
-        if all(row is None for row in rows) or (rate is not None and rate.shape[0] != 1):
-            indices[end] = None
-    return Inputs(moved, indices, inputs.dt)
-
-
-def _rows_of_each(rows: Tensor | None, index: Tensor | None, batch: int) -> Tensor | None:
-    if rows is None:
-        return None
-    return rows.expand(batch, -1) if index is None else rows.index_select(0, index)
-
-
 class _Call(NamedTuple):
     """A call of a map, or of its vjp, without the tensors in which it is linear."""
 

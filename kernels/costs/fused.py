@@ -13,6 +13,7 @@ from ..backends import Backend, native_kernels
 from ..call import fast_map
 from ..maps.table import ControlMap
 from ..reference_backend import collect_rows
+from ..signature import all_values
 from ..types import Inputs
 from .terms import CostTerm, QuadraticCost, Terms, checked_terms, cost_of
 
@@ -87,9 +88,27 @@ def _in_one_pass(values: Sequence[Tensor | None], problem: CostProblem) -> Tenso
     native = None if torch.compiler.is_compiling() else native_kernels()
     if native is None:
         return None
-    kernel, inputs = problem.kernel, problem.inputs
+    kernel, (_, indices, dt), terms = problem.kernel, problem.inputs, problem.terms
+    recorded, action = native.records(*values), values[0]
+    if recorded is None or native.records(*indices, dt, *(part for term in terms for part in term)) is not False:
+        return None
+    if not native.has_ends(values, indices) or any(row is not None and row.dtype != action.dtype for row in values):
+        return None
+    shown = native.shown(values) if recorded else []
+    batch, _, dof = action.shape
+    wanted = [row is not None for row in shown] + [False] * (len(values) - len(shown))
+    cost = torch.empty(batch, dtype=action.dtype)
+    of_action = torch.empty(action.shape, dtype=action.dtype) if wanted[0] else None
+    of_rows = [torch.empty(batch, dof, dtype=torch.float64) if want else None for want in wanted[1:]]
     kind = fast_map(kernel.operator, *kernel.scheme).kind
-    return native.cost(_FusedCost.apply, problem, kind, values, inputs.indices, inputs.dt, problem.terms)
+    try:
+        native.quadratic_cost(kind, values, indices, dt, terms, cost, of_action, of_rows)
+    except native.UNFIT:
+        return None
+    if not any(wanted):
+        return cost
+    saved = (*all_values(values), of_action, *of_rows)
+    return _FusedCost.apply((cost, problem, saved), *shown)
 
 
 class _FusedCost(_SingleLevelFunction):
