@@ -29,13 +29,6 @@ MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
 instruction_set: Callable[[], str] = _C.instruction_set
 """Instruction set of the loops on this CPU: "baseline", "avx2" or "avx512"."""
 
-kept_bytes: Callable[[], int] = _C.kept_bytes
-"""Bytes of results no longer in use that are kept for the next ones of the same size (docs/native_kernels.md)."""
-
-release_kept_memory: Callable[[], None] = _C.release_kept_memory
-"""Releases them to the system."""
-
-
 records: Callable[..., bool | None] = _C.records
 """`records(*objects)`: whether autograd records what becomes of tensors, numbers and None.
 

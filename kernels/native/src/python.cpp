@@ -84,11 +84,6 @@ PyObject* py_spline_form(PyObject*, PyObject* args) {
 }
 
 PyObject* py_instruction_set(PyObject*, PyObject*) { return PyUnicode_FromString(instruction_set_name()); }
-PyObject* py_kept_bytes(PyObject*, PyObject*) { return PyLong_FromSize_t(kept_bytes()); }
-PyObject* py_release_kept_memory(PyObject*, PyObject*) {
-  release_kept_memory();
-  Py_RETURN_NONE;
-}
 
 PyMethodDef methods[] = {
     {"forward", as_method(&py_forward), METH_FASTCALL, "A map of actions, into its outputs."},
@@ -99,8 +94,6 @@ PyMethodDef methods[] = {
     {"records", as_method(&py_records), METH_FASTCALL, "Whether autograd records what becomes of the arguments."},
     {"use", &py_use, METH_VARARGS, "Says what tensors are."},
     {"instruction_set", &py_instruction_set, METH_NOARGS, "baseline, avx2 or avx512."},
-    {"kept_bytes", &py_kept_bytes, METH_NOARGS, "Bytes of memory that are kept for results."},
-    {"release_kept_memory", &py_release_kept_memory, METH_NOARGS, "Releases them."},
     {nullptr, nullptr, 0, nullptr},
 };
 

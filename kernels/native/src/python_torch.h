@@ -77,8 +77,4 @@ class Result {
   Owner* owner_ = nullptr;
 };
 
-// Memory that is kept for the next results, within the limit of TRAJ_INTEGRATOR_KEPT_MIB (default 64 MiB; 0 keeps nothing).
-size_t kept_bytes();
-void release_kept_memory();
-
 }  // namespace traj_integrator
