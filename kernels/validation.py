@@ -146,7 +146,7 @@ def _check_end(name: str, end: End, action: Tensor) -> End:
 
 
 def _check_index(name: str, index: object, action: Tensor) -> Tensor | None:
-    index = row_indices(name, index, action.device)
+    index = row_indices(name, index)
     if index is None:
         return None
     check_dense(name, index)
@@ -161,7 +161,7 @@ def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, o
     batch, device = like.shape[0], like.device
     if dt_per not in DT_PER:
         raise ValueError(f"dt_per: expected 'step' or 'trajectory', got {dt_per!r}")
-    dt = step_lengths(dt, device)
+    dt = step_lengths(dt)
     if not isinstance(dt, Tensor):
         return _number_dt(dt, device)
     check_dense("dt", dt)

@@ -107,9 +107,7 @@ class ControlMap:
 
         """
         kinds = len(self.goal)
-        like = next((gradient for gradient in upstream if isinstance(gradient, Tensor)), None)
-        if like is not None:
-            goal_index = row_indices("goal_index", goal_index, like.device)
+        goal_index = row_indices("goal_index", goal_index)
         if goal_rows is not None and not kinds:
             raise ValueError(f"goal_rows: expected None, because {self.name} takes no goal, got {goal_rows}")
         if goal_index is not None and goal_rows is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 
-import numpy as np
 import pytest
 import torch
 from operator_cases import MAP, SIGNATURE, signature_case
@@ -46,8 +45,9 @@ MISUSES = [
     ("start_velocity", torch.zeros(2, D), ValueError, "start_index to pick from a pool; got 2 rows"),
     ("start_index", torch.zeros(2, dtype=torch.int32), ValueError, "expected shape [batch = 3]"),
     ("start_index", torch.zeros(3, 1, dtype=torch.int64), ValueError, "got [3, 1]"),
+    ("dt", [0.1] * H, TypeError, "expected a number of seconds or a tensor, got list"),
+    ("start_index", [0] * B, TypeError, "expected an int32 or int64 tensor, got list"),
     ("start_index", torch.zeros(3), TypeError, "expected an int32 or int64 tensor, got torch.float32"),
-    ("start_index", [0.0, 1.0, 2.0], TypeError, "whole numbers in an array or a list"),
     ("start_index", torch.zeros(3, dtype=torch.int64, device="meta"), ValueError, "expected the action's device cpu"),
     ("dt", 0.0, ValueError, "expected a finite number of seconds > 0, got 0.0"),
     ("dt", -0.1, ValueError, "expected a finite number of seconds > 0, got -0.1"),
@@ -60,13 +60,6 @@ MISUSES = [
     ("dt", torch.ones(B, H, 1), ValueError, "[3, 5], or [batch]"),
     ("dt", torch.ones(B), ValueError, "expected a scalar, [horizon = 5], [batch = 3, 1]"),
     ("dt", torch.ones(1, device="meta"), ValueError, "expected the action's device cpu, got meta"),
-    ("dt", [0.1, -0.1, 0.1, 0.1, 0.1], ValueError, "expected finite numbers of seconds > 0"),
-    ("dt", np.full(H, np.nan), ValueError, "expected finite numbers of seconds > 0"),
-    ("dt", ["a"], TypeError, "expected numbers of seconds in an array or a list"),
-    ("dt", [[0.1], [0.1, 0.2]], TypeError, "expected numbers of seconds in an array or a list"),
-    ("dt", [0.1, 0.2], ValueError, "expected a scalar, [horizon = 5]"),
-    ("start_index", np.array([True] * 3), TypeError, "expected whole numbers in an array"),
-    ("start_index", [0, 1], ValueError, "expected shape [batch = 3], got [2]"),
     ("dt_per", "row", ValueError, "expected 'step' or 'trajectory', got 'row'"),
     ("backend", "cuda", ValueError, "expected None or one of 'reference', 'native', 'triton', got 'cuda'"),
 ]
@@ -152,10 +145,10 @@ def cost(start: torch.Tensor, **options: object) -> None:
     quadratic_cost(ACTION, start, cost=QuadraticCost(CostTerm(1.0)), control_map="jerk", dt=0.1, **options)
 
 
-POOL, INDEX = torch.zeros(3, D), [0, 0, 1, 1]
+POOL, INDEX, WRONG = torch.zeros(3, D), torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 4, 0])
 OTHERS = [
     (lambda: clique_step(ACTION, P0, POOL, dt=0.1, start_index=INDEX), "start_velocity: .* the 4 rows .* pool, got 3"),
-    (lambda: clique_step(ACTION, POOL, dt=0.1, start_index=[0, 1, 4, 0]), "start_index: expected rows 0 to 2, got 4"),
+    (lambda: clique_step(ACTION, POOL, dt=0.1, start_index=WRONG), "start_index: expected rows 0 to 2, got 4"),
     (lambda: clique_step(ACTION[:, :1], P0, goal_position=P0, dt=0.1), "action: .* horizon >= 2 with a goal, got 1"),
     (lambda: clique_step(ACTION, P0, goal_index=INDEX, dt=0.1), "goal_position: .* tensor with goal_index, got None"),
     (lambda: clique_central_step(ACTION, P0, dt=torch.ones(4, H)), "dt: central .* one step length per trajectory"),
@@ -164,8 +157,8 @@ OTHERS = [
     (lambda: control_map(7), "control_map: .*ControlSpace, got 7"),
     (lambda: control_map(1, "upwind"), "'upwind' is not a valid"),
     (lambda: control_map(3, "backward", "rk2"), "'rk2' is not a valid"),
-    (lambda: cost(POOL, start_index=[0, 1, 4, 0]), "start_index"),
-    (lambda: vjp("clique", goal_index=[0] * 4), "goal_rows: expected a number of rows with goal_index, got None"),
+    (lambda: cost(POOL, start_index=WRONG), "start_index"),
+    (lambda: vjp("clique", goal_index=INDEX), "goal_rows: expected a number of rows with goal_index, got None"),
     (lambda: vjp("velocity", goal_rows=1), "goal_rows: expected None, because velocity takes no goal, got 1"),
 ]
 

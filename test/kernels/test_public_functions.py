@@ -9,7 +9,6 @@ import itertools
 import pickle
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from operator_cases import MAP, SIGNATURES, assert_all_close
@@ -181,8 +180,9 @@ def test_a_trajectory_is_saved_moved_and_taken_apart():
         motion.row(BATCH)
 
 
-def test_lists_of_nothing_are_those_of_no_trajectory():
-    ends = {"start_index": [], "goal_position": P0, "goal_index": []}
+def test_no_trajectory_starts_from_a_pool_and_ends_in_one():
+    none = torch.zeros(0, dtype=torch.int64)
+    ends = {"start_index": none, "goal_position": P0, "goal_index": none}
     assert kernels.clique_step(ACTION[:0], P0, dt=0.1, **ends).position.shape == (0, HORIZON, DOF)
 
 
@@ -246,32 +246,6 @@ def test_half_precision_is_computed_in_float32_under_autocast(call, inputs, half
     (gradient,) = torch.autograd.grad(got[0].sum(), leaf)
     assert gradient.dtype == half
     torch.testing.assert_close(gradient, torch.autograd.grad(expected[0].sum(), leaf)[0])
-
-
-@MAP
-def test_arrays_and_lists_are_taken_for_dt_and_indices(kernel):
-    index = [2, 0, 2]
-    pool = P0[torch.tensor(index)]
-    steps = np.float32([[0.1], [0.2], [0.3]])
-    expected = kernel.step(ACTION, pool, dt=torch.from_numpy(steps).double())
-    for given in (index, tuple(index), np.array(index), np.uint32(index), torch.tensor(index)):
-        for dt in (steps, steps.tolist(), torch.from_numpy(steps)):
-            same(kernel.step(ACTION, P0, dt=dt, start_index=given), expected)
-    if not kernel.uniform_dt_only:
-        each = np.linspace(0.1, 0.2, HORIZON)
-        same(kernel.step(ACTION, P0, dt=list(each)), kernel.step(ACTION, P0, dt=torch.from_numpy(each)))
-    same(kernel.step(ACTION, P0, dt=np.float64(0.1)), kernel.step(ACTION, P0, dt=0.1))
-    if kernel.goal:
-        whole = torch.tensor(index)
-        options = {"dt": 0.1, "goal_position": normal(BATCH, DOF, seed=5)}
-        got = kernel.step(ACTION, P0, goal_index=index, **options)
-        same(got, kernel.step(ACTION, P0, goal_index=whole, **options))
-        upstream = [torch.ones_like(got[0]), None, None, None]
-        sizes = {"action_horizon": HORIZON, "start_rows": BATCH, "goal_rows": BATCH}
-        same(
-            kernel.vjp(upstream, goal_index=index, start_index=index, dt=[0.1], **sizes),
-            kernel.vjp(upstream, goal_index=whole, start_index=whole, dt=0.1, **sizes),
-        )
 
 
 def test_batches_of_motions_are_differentiated_like_each_of_them():

@@ -71,7 +71,7 @@ MISUSES = [
     ({"start_jerk": torch.zeros(4, 3)}, "start_jerk: " + BESIDE_A_POOL.format("start")),
     ({"goal_position": ROW, "goal_velocity": torch.zeros(1, 2)}, "goal_velocity: expected shape [rows, dof = 3]"),
     ({"goal_position": torch.zeros(2, 4)}, "goal_position: expected shape [rows, dof = 3]"),
-    ({"goal_position": ROW, "goal_index": [0, 0, 0]}, "goal_index: expected shape [batch = 2], got [3]"),
+    ({"goal_position": ROW, "goal_index": torch.zeros(3).long()}, "goal_index: expected shape [batch = 2], got [3]"),
 ]
 
 
