@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import torch
@@ -190,22 +189,7 @@ def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, o
 
 
 def _number_dt(seconds: float, device: torch.device) -> Tensor:
-    # On CUDA a fill is a launch, which takes a third of the time of a small call.
-    traced = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
-    if device.type == "cuda" and not traced and not torch.cuda.is_current_stream_capturing():
-        return kept_dt(seconds, device)
     if torch.compiler.is_compiling():
         # torch.compile turns a number that multiplies a tensor into an input; it would compile again for each new fill.
         return torch.ones((1, 1), dtype=torch.float64, device=device) * seconds
     return torch.full((1, 1), seconds, dtype=torch.float64, device=device)
-
-
-@functools.lru_cache(maxsize=256)
-def kept_dt(seconds: float, device: torch.device) -> Tensor:
-    """Return a step length as a tensor on a device; it is created once and must not be written to.
-
-    It is copied synchronously, so that it is complete for any stream that reads it; and it is not an inference tensor,
-    so that a later call may save it for its derivative.
-    """
-    with torch.inference_mode(False):
-        return torch.tensor([[seconds]], dtype=torch.float64).to(device)
