@@ -27,7 +27,7 @@ MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
 """Number of each map in the extension, by its name in `MAPS`: the table in `control_map.h`."""
 
 instruction_set: Callable[[], str] = _C.instruction_set
-"""Instruction set of the loops on this CPU: "baseline", "avx2" or "avx512"."""
+"""Instruction set of the loops on this CPU: "baseline" or "avx2"."""
 
 records: Callable[..., bool | None] = _C.records
 """`records(*objects)`: whether autograd records what becomes of tensors, numbers and None.

@@ -93,7 +93,7 @@ PyMethodDef methods[] = {
     {"spline_form", &py_spline_form, METH_VARARGS, "A spline in place of the number of a map."},
     {"records", as_method(&py_records), METH_FASTCALL, "Whether autograd records what becomes of the arguments."},
     {"use", &py_use, METH_VARARGS, "Says what tensors are."},
-    {"instruction_set", &py_instruction_set, METH_NOARGS, "baseline, avx2 or avx512."},
+    {"instruction_set", &py_instruction_set, METH_NOARGS, "baseline or avx2."},
     {nullptr, nullptr, 0, nullptr},
 };
 
