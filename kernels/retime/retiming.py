@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from .gradient import Envelope, WithGradient, wants_gradient
 from .limits import MotionLimits
 from .native import native, refuse_transformed
 from .retimed import Retimed
+from .smoothing import smoothed
 
 MODES = ("fastest", "slow only")
 _LEAST_INTERVALS = {2: 100, 3: 360}
@@ -45,6 +47,7 @@ def retime(
     duration: float | Tensor | None = None,
     intervals: int | None = None,
     hold: bool = True,
+    tolerance: float | Tensor = 0.0,
     threads: int | None = None,
 ) -> Retimed:
     """Find the times at which a path is passed so that velocity, acceleration and jerk keep their limits everywhere.
@@ -76,6 +79,9 @@ def retime(
             at least 360, at most 1600 or one for each segment; slow only: 2 for each row.
         hold: order 2: keep the limits between the points of the grid, too. False leaves out that and the certificate's
             stretch, as toppra does.
+        tolerance: rad, a number, `[D]` or `[B, D]`: the smoothest path (or plan without velocities) within it of all
+            waypoints is timed, from the first to the last one. For rows that are rounded to an encoder's step it
+            is that step; without it, they take up to 5 times as long. It costs a few ms for each row.
         threads: at most; default: those of torch.
 
     Raises:
@@ -91,7 +97,7 @@ def retime(
     plan = {"dt": dt, "velocity": velocity, "acceleration": acceleration}
     rates = {"start_speed": start_speed, "start_acceleration": start_acceleration}
     rates |= {"end_speed": end_speed, "end_acceleration": end_acceleration}
-    refuse_transformed(duration=duration, **plan, **rates)
+    refuse_transformed(duration=duration, tolerance=tolerance, **plan, **rates)
     refuse_transformed(**{f"limits.{name}": value for name, value in vars(limits).items()})
     for name, value in {"duration": duration}.items() if slow else plan.items():
         if value is not None:
@@ -112,6 +118,14 @@ def retime(
             raise ValueError(f"{name}: expected {list(waypoints.shape)}, got {list(value.shape)}")
         given.append(None if value is None else value.detach().to("cpu", torch.float64).contiguous())
     knots = _knots(dt, batch, rows) if slow else None
+    if smooths := _tolerance(tolerance, batch, dof):
+        if velocity is not None:
+            raise ValueError("tolerance: expected 0 for a plan with velocities, got more")
+        if wants_gradient(waypoints, limits):
+            raise NotImplementedError("gradients of the duration: there are none with a tolerance")
+        each_plan = [None] * batch if knots is None else knots.expand(batch, rows).numpy()
+        paths = zip(given[0].numpy(), smooths, each_plan, strict=True)
+        given[0] = torch.from_numpy(np.stack([smoothed(*path) for path in paths])) if batch else given[0]
     default = 1.0 if slow else 0.0
     each = []
     for name, value in rates.items():
@@ -200,6 +214,16 @@ def _knots(dt: float | Tensor, batch: int, rows: int) -> Tensor:
         raise ValueError(f"dt: expected seconds greater than 0, a number, {each}, got {dt}")
     steps = torch.atleast_2d(steps)
     return torch.nn.functional.pad(steps.expand(-1, rows - 1).cumsum(1), (1, 0)).contiguous()
+
+
+def _tolerance(tolerance: float | Tensor, batch: int, dof: int) -> list[np.ndarray]:
+    """Return the tolerances of each path, rad, `[D]`; empty if all are 0."""
+    given = torch.as_tensor(tolerance, dtype=torch.float64, device="cpu").detach()
+    if given.shape not in ((), (1,), (dof,), (batch, 1), (batch, dof)):
+        raise ValueError(f"tolerance: expected a number, [{dof}] or [{batch}, {dof}], got {list(given.shape)}")
+    if not bool((torch.isfinite(given) & (given >= 0)).all()):
+        raise ValueError(f"tolerance: expected finite numbers of at least 0, got {tolerance}")
+    return [*given.expand(batch, dof).numpy()] if bool((given > 0).any()) else []
 
 
 def _each(name: str, value: float | Tensor, batch: int, least: float) -> list[float]:
