@@ -11,7 +11,8 @@ A backend has two launchers for each control map (`clique`, `clique_central`, `a
 - `out`, which the reference does not take, are contiguous tensors to write to instead: the outputs, or the gradients,
   None for those that are to be new.
 - Tensors may have any strides; launchers that want contiguous ones copy. `scheme` is
-  `integrator: AccelerationIntegrator` for `acceleration`, `form: SplineForm` for `bspline`.
+  `integrator: AccelerationIntegrator` for `acceleration`, `form: SplineForm` for `bspline`, and
+  `truncate_terminal_gradient: bool` for `clique_central_vjp` (the forward map does not take it).
 """
 
 from __future__ import annotations

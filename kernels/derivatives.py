@@ -101,12 +101,12 @@ def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction
         inputs = call.moved(cotangents) if is_vjp else Inputs(linear, call.indices, call.dt)
         if any(needs):
             if is_vjp:
-                gradients = operator.forward(*inputs.arguments, *call.options)
+                gradients = _forward(operator, call, inputs, needs)
             else:
                 gradients = operator.vjp(*call.vjp_inputs(upstream, needs).arguments, *call.options)
             results[linear_places] = [one if need else None for one, need in zip(gradients, needs, strict=True)]
         if ctx.needs_input_grad[dt_place]:
-            results[dt_place] = _dt_gradient(operator, call, inputs, upstream)
+            results[dt_place] = _dt_gradient(operator, call, inputs, upstream, truncates=is_vjp)
         return tuple(results)
 
     def jvp(ctx, *tangents: Tensor | None) -> Tensors:
@@ -124,7 +124,7 @@ def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction
                 # Inside a dual level that the caller has entered: torch cannot nest them.
                 dual = call._replace(dt=forward_ad.make_dual(call.dt, dt, level=0))
                 inputs = dual.vjp_inputs(linear, call.needs) if is_vjp else Inputs(linear, dual.indices, dual.dt)
-                by_dt = launch(inputs, **operator.scheme(call.options))
+                by_dt = launch(inputs, **operator.scheme(call.options, vjp=is_vjp))
                 by_dt = [None if result is None else _tangent(result) for result in by_dt]
                 results = by_dt if results is None else [_sum(a, b) for a, b in zip(results, by_dt, strict=True)]
             return tuple(results)
@@ -151,11 +151,28 @@ def _split_vjp(arguments: Sequence) -> tuple[Tensors, _Call]:
     return inputs.upstream, _Call(inputs.indices, inputs.dt, inputs.counts, shape, list(inputs.needs), options)
 
 
-def _dt_gradient(operator: Signature, call: _Call, inputs: Inputs, upstream: Tensors) -> Tensor | None:
+def _forward(operator: Signature, call: _Call, inputs: Inputs, needs: Sequence[bool]) -> list[Tensor | None]:
+    """Run the map whose transpose the vjp is, for the outputs that are needed."""
+    results: list[Tensor | None] = [None] * 4
+    for variant, taken in operator.variants(inputs, call.options):
+        if any(needs[i] for i in taken):
+            outputs = operator.forward(*variant.arguments, *call.options)
+            for i in taken:
+                results[i] = outputs[i]
+    return results
+
+
+def _dt_gradient(
+    operator: Signature, call: _Call, inputs: Inputs, upstream: Tensors, *, truncates: bool
+) -> Tensor | None:
     """Return the gradient of dt of the map, or of the map whose transpose the vjp is."""
-    if all(gradient is None for gradient in upstream):
-        return None
-    return dt_gradient(operator.name, inputs, upstream, operator.scheme(call.options), call.options[-1])
+    scheme, backend = operator.scheme(call.options), call.options[-1]
+    total = None
+    for variant, taken in operator.variants(inputs, call.options) if truncates else [(inputs, range(4))]:
+        seen = [gradient if i in taken else None for i, gradient in enumerate(upstream)]
+        if any(gradient is not None for gradient in seen):
+            total = _sum(total, dt_gradient(operator.name, variant, seen, scheme, backend))
+    return total
 
 
 def _primal(tensor: Tensor | None) -> Tensor | None:

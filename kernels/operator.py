@@ -96,7 +96,7 @@ class StepOperator(Signature):
     def _run_vjp(self, *arguments) -> tuple[Tensor | None, ...]:
         inputs, options = VjpInputs.split(arguments)
         launch = launcher(self.name, "vjp", options[-1], inputs.like.device.type)
-        return tuple(launch(inputs, **self.scheme(options)))
+        return tuple(launch(inputs, **self.scheme(options, vjp=True)))
 
     def _fake_vjp(self, *arguments) -> tuple[Tensor | None, ...]:
         inputs, _ = VjpInputs.split(arguments)

@@ -43,17 +43,21 @@ def clique(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Tr
 
 
 def clique_central(
-    action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, j0: Tensor, dt: Tensor
+    action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, j0: Tensor, dt: Tensor, truncate_terminal_gradient: bool = False
 ) -> Trajectory:
     """Positions to derivatives by five-point central differences over the start, the actions and the held last action.
 
     Output h is centred on point h - 1: h = 1 is the start and h = 0 a point on the cubic arc before it; `H = Ha + 4`.
+    With `truncate_terminal_gradient`, the last action affects the position only: this map has the published backward as
+    its transpose.
     """
     p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
     dt, j0 = dt[:, :1], j0.expand(action.shape[0], -1)[:, None]
     ghosts = [p0 + k * dt * v0 + (k * dt) ** 2 / 2 * a0 + (k * dt) ** 3 / 6 * j0 for k in (-3, -2, -1)]
     held = action[:, -1:]
     position = torch.cat([ghosts[-1], p0, action, held, held], 1)
+    if truncate_terminal_gradient:
+        held = torch.zeros_like(held)
     points = torch.cat([*ghosts, p0, action[:, :-1], held, held, held, held, held], 1)
     first = points.diff(dim=1)
     second = first.diff(dim=1)

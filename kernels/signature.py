@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import torch
 from torch import Tensor
 
 from .splines.form import SplineForm
-from .types import Trajectory
+from .types import Inputs, Trajectory
 
 KINDS = Trajectory._fields
 ROWS = tuple(f"{end}_{kind}" for end in ("start", "goal") for kind in KINDS)
@@ -27,6 +28,7 @@ class Signature:
         starts: number of start rows that the map takes: without or with the jerk.
         extra_horizon: output rows beyond the action horizon, if that number is the same for every horizon.
         integrators: enum of the integration schemes of the map, if it has several.
+        truncates: whether the map takes `truncate_terminal_gradient`.
         splines: whether the scheme is that of a `SplineForm`, which then also determines the number of output rows;
             only these maps take goal rows.
         one_dt_for: what needs one step length for each trajectory, for error messages; None if step lengths may differ
@@ -42,6 +44,7 @@ class Signature:
         *,
         extra_horizon: int = 0,
         integrators: type[enum.Enum] | None = None,
+        truncates: bool = False,
         splines: bool = False,
         one_dt_for: str | None = None,
         action_name: str = "action",
@@ -52,9 +55,11 @@ class Signature:
         self.extra_horizon = extra_horizon
         self.one_dt_for = one_dt_for
         self.action_name = action_name
+        self.truncates = truncates
         self._integrators = integrators
         scheme = (
             "str integrator, " * bool(integrators)
+            + "bool truncate_terminal_gradient, " * truncates
             + "int degree, int steps, str layout, " * splines
         )
         rows = ", ".join(f"Tensor? {row}" for row in ROWS)
@@ -77,10 +82,25 @@ class Signature:
             return SplineForm(*scheme[:3]).rows(action_horizon)
         return action_horizon + self.extra_horizon
 
-    def scheme(self, options: Sequence) -> dict[str, object]:
+    def variants(self, inputs: Inputs, options: Sequence) -> Iterator[tuple[Inputs, tuple[int, ...]]]:
+        """Inputs of the forward map, each with the outputs to use, for the linear map whose transpose is `vjp`.
+
+        That is the forward map itself, except that for a truncated vjp the last action affects only the position.
+        """
+        if self.truncates and options[0]:
+            action = inputs.action
+            yield inputs, (0,)
+            cut = torch.cat([action[:, :-1], torch.zeros_like(action[:, -1:])], 1)
+            yield inputs._replace(values=(cut, *inputs.values[1:])), (1, 2, 3)
+        else:
+            yield inputs, (0, 1, 2, 3)
+
+    def scheme(self, options: Sequence, *, vjp: bool = False) -> dict[str, object]:
         """Scheme arguments of a launcher, by keyword, from the last arguments of an operator."""
         if self._integrators is not None:
             return {"integrator": self._integrators(options[0])}
+        if self.truncates and vjp:
+            return {"truncate_terminal_gradient": options[0]}
         if self.goals:
             return {"form": SplineForm(*options[:3])}
         return {}

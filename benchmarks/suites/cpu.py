@@ -65,7 +65,7 @@ def borrowed_memory(problem: Problem, spline: SplineForm | None = None) -> Run:
 
     def run() -> tuple[np.ndarray, ...]:
         native.forward(which, (given, *start), None, dt, out)
-        native.vjp(which, upstream, None, dt, False, (into, *ends))
+        native.vjp(which, upstream, None, dt, False, False, (into, *ends))
         return (*out, into, *ends)
 
     return run

@@ -72,6 +72,7 @@ def clique_central_step(
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
     dt_per: str = "step",
+    truncate_terminal_gradient: bool = False,
     backend: Backend | str | None = None,
 ) -> Trajectory:
     """Differentiate position actions by five-point central differences; the horizon grows by 4.
@@ -81,7 +82,8 @@ def clique_central_step(
     `start_jerk` (rad/s^3, None means 0) for cubic ones, except in the rows that the hold at the end affects.
 
     `dt` has one step length for each trajectory: a number, a scalar tensor, `[B, 1]`, or `[B]` with `dt_per`.
-    All other arguments and the errors are those of `clique_step`.
+    `truncate_terminal_gradient` drops the velocity, acceleration and jerk gradients of the last action, as the
+    published backward does, instead of the exact vjp. All other arguments and the errors are those of `clique_step`.
 
     Returns:
         Trajectory of `[B, Ha + 4, D]` tensors in the action's dtype.
@@ -90,12 +92,12 @@ def clique_central_step(
     if goal_position is not None or goal_index is not None:
         action = with_goal(action, goal_position, goal_index, CLIQUE_CENTRAL_GOAL)
     values = (action, start_position, start_velocity, start_acceleration, start_jerk)
-    return step(CLIQUE_CENTRAL, values, (start_index, None), dt, dt_per, backend)
+    return step(CLIQUE_CENTRAL, values, (start_index, None), dt, dt_per, backend, truncate_terminal_gradient)
 
 
 CLIQUE_GOAL = -2
 CLIQUE = StepOperator("clique")
 CLIQUE_CENTRAL_GOAL = -1
 CLIQUE_CENTRAL = StepOperator(
-    "clique_central", starts=4, extra_horizon=CENTRAL_EXTRA_HORIZON, one_dt_for="central differences"
+    "clique_central", starts=4, extra_horizon=CENTRAL_EXTRA_HORIZON, truncates=True, one_dt_for="central differences"
 )

@@ -54,7 +54,7 @@ them does not fit.
 """
 
 vjp: Callable[..., tuple[Tensor | None, ...]] = _C.vjp
-"""`vjp(map, upstream, indices, dt, has_goal, gradients)`: the same for the vjp.
+"""`vjp(map, upstream, indices, dt, truncate_terminal_gradient, has_goal, gradients)`: the same for the vjp.
 
 `upstream` are four `[B, H, D]` or None, `gradients` those of `Inputs.values` to write to; for a number of rows one is
 made and returned, for None it is not computed.

@@ -39,6 +39,7 @@ class FastMap:
         self.kind = map_of("_".join([operator.name, *options]), form=form)
         self.operator = operator
         self.scheme = form.scheme if form else tuple(scheme)
+        self.truncates = True in scheme
 
     def step(self, values: Values, indices: Values, dt: float | Tensor, dt_per: str) -> Trajectory | None:
         """Return the trajectory; `values` and `indices` are those of `Inputs`.
@@ -117,7 +118,8 @@ class FastMap:
                 count if want else None
                 for want, count in zip(wanted, (horizons[0], *[start[0]] * 4, *[goal[0]] * 4), strict=True)
             ]
-            return _C.vjp(self.kind, tuple(upstream), (start[1], goal[1]), steps, goal[0] is not None, sizes)
+            options = self.truncates, goal[0] is not None
+            return _C.vjp(self.kind, tuple(upstream), (start[1], goal[1]), steps, *options, sizes)
         except _UNFIT:
             return None
 
@@ -225,7 +227,8 @@ def _vjp_by_loops(ctx, upstream: Values) -> Sequence[Tensor | None] | None:
     gradients = [None] * len(sizes)
     try:
         if any(size is not None for size in sizes):
-            gradients = [*_C.vjp(call.map.kind, upstream, indices, dt, call.goal_rows >= 0, sizes)[: len(sizes)]]
+            options = call.map.truncates, call.goal_rows >= 0
+            gradients = [*_C.vjp(call.map.kind, upstream, indices, dt, *options, sizes)[: len(sizes)]]
         if len(needs) > 9:
             found = torch.empty(dt.shape, dtype=torch.float64)
             _C.dt_gradient(call.map.kind, saved[4:], indices, dt, upstream, found)

@@ -63,6 +63,7 @@ def launchers(name: str) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..
     def vjp(
         inputs: VjpInputs,
         *,
+        truncate_terminal_gradient: bool = False,
         out: Sequence[Tensor | None] | None = None,
         **scheme: object,
     ) -> tuple[Tensor | None, ...]:
@@ -78,7 +79,8 @@ def launchers(name: str) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..
             None if not want else count if to is None or is_half else to
             for want, count, to in zip(inputs.needs, counts, into, strict=True)
         ]
-        results = _C.vjp(map_of(name, **scheme), upstream, indices, dt.double(), goal >= 0, wanted)
+        options = truncate_terminal_gradient, goal >= 0
+        results = _C.vjp(map_of(name, **scheme), upstream, indices, dt.double(), *options, wanted)
         if is_half:
             results = [None if result is None else result.to(like.dtype) for result in results]
         written = [to for to in into if to is not None]

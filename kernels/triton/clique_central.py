@@ -30,6 +30,8 @@ def clique_central_forward(inputs: Inputs, *, out: Sequence[Tensor] | None = Non
     return _SEGMENTS.forward(inputs, inputs.action.shape[1], out)
 
 
-def clique_central_vjp(inputs: VjpInputs, *, out: Sequence[Tensor | None] | None = None) -> tuple[Tensor | None, ...]:
-    """Return the gradients, as `backends` describes it."""
-    return _SEGMENTS.vjp(inputs, inputs.action_horizon, out)
+def clique_central_vjp(
+    inputs: VjpInputs, *, truncate_terminal_gradient: bool = False, out: Sequence[Tensor | None] | None = None
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients, as `backends` describes it; truncated, the last action has that of the positions alone."""
+    return _SEGMENTS.vjp(inputs, inputs.action_horizon, out, truncate=truncate_terminal_gradient)

@@ -56,9 +56,9 @@ class Segments:
         return launch.forward(points_fwd_kernel, inputs, self._rows(points), out, **options)
 
     def vjp(
-        self, inputs: VjpInputs, used: int, out: Sequence[Tensor | None] | None
+        self, inputs: VjpInputs, used: int, out: Sequence[Tensor | None] | None, *, truncate: bool = False
     ) -> tuple[Tensor | None, ...]:
-        """Return the gradients, as `backends` describes it."""
+        """Return the gradients, as `backends` describes it; truncated, the last action has that of positions alone."""
         like, points, has_goal = inputs.like, inputs.action_horizon, inputs.rows[1] >= 0
         start, goal = (on_device(table.tobytes(), like.dtype, like.device) for table in self._ends)
         ends = {
@@ -68,7 +68,7 @@ class Segments:
             "n_rows": len(self._ends[0]),
             "n_steps": self.steps,
         }
-        options = self._options(like, used, has_goal)
+        options = {**self._options(like, used, has_goal), "TRUNCATE": truncate}
         return launch.vjp(points_vjp_kernel, inputs, self._rows(points), points, out, ends, **options)
 
     @property
@@ -207,7 +207,7 @@ def _carrying(b_m, b_p, b_v, b_v_lo, b_a, b_j, CENTRE: tl.constexpr, SPREAD: tl.
 def points_vjp_kernel(
     p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_dt, p_weights, p_grad_action, n_batch, Ha,
     n_used, n_inner, D: tl.constexpr, SHARED_DT: tl.constexpr, K: tl.constexpr, HEAD: tl.constexpr,
-    STEPS: tl.constexpr, CLOSED: tl.constexpr, HAS_GOAL: tl.constexpr, WIDE: tl.constexpr,
+    STEPS: tl.constexpr, CLOSED: tl.constexpr, HAS_GOAL: tl.constexpr, TRUNCATE: tl.constexpr, WIDE: tl.constexpr,
     TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
 ):
     """Compute the gradient of a given control point in each lane."""
@@ -250,5 +250,6 @@ def points_vjp_kernel(
             b_0 += load(p_grad_position, b_segment + STEPS * D, b_is_last, WIDE)
         if CLOSED and (HAS_GOAL and K == 3):
             b_3 -= load(p_grad_jerk, b_segment + STEPS * D, b_is_last, WIDE)
-        b_grad = b_0 + b_rate * (b_1 + b_rate * (b_2 + b_rate * b_3))
+        b_by = tl.where(b_is_last, 0.0, b_rate) if TRUNCATE else b_rate
+        b_grad = b_0 + b_by * (b_1 + b_by * (b_2 + b_by * b_3))
         put(p_grad_action, b_trajectory * (Ha * D) + b_place, b_grad, b_in)

@@ -52,8 +52,8 @@ def main() -> None:
             native.forward(number, (action, *start), None, dt, out)
             upstream = tuple(array(batch, rows, dof) for _ in range(4))
             into = array(batch, horizon, dof), *(array(batch, dof) for _ in range(3))
-            native.vjp(number, upstream, None, dt, False, into)
-            native.vjp(number, (upstream[0], None, None, upstream[3]), None, dt, False, into)
+            native.vjp(number, upstream, None, dt, False, False, into)
+            native.vjp(number, (upstream[0], None, None, upstream[3]), None, dt, False, False, into)
 
 
 if __name__ == "__main__":

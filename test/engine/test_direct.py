@@ -61,7 +61,7 @@ def vjp(**changes: object) -> tuple[Callable[[], object], tuple[np.ndarray | Non
     }
     assert changes.keys() <= arguments.keys()
     which, upstream, index, dt, action, start = {**arguments, **changes}.values()
-    return partial(native.vjp, which, upstream, (index, None), dt, False, (action, *start)), (action, *start)
+    return partial(native.vjp, which, upstream, (index, None), dt, False, False, (action, *start)), (action, *start)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -31,6 +31,7 @@ class Launch:
     case: Case
     dtype: torch.dtype = torch.float64
     dt_dtype: torch.dtype = torch.float64
+    truncated: bool = False
     absent_upstream: Collection[int] = ()
     unneeded: Collection[int] = ()
     strided: bool = False
@@ -65,7 +66,7 @@ class Launch:
         """The gradients of the action, and of the rows of start and goal."""
         counts = [end.count for end in self.inputs.ends]
         inputs = VjpInputs(self.upstream, self.inputs.indices, self.inputs.dt, counts, self.case.horizon, self.needs)
-        scheme = self.operator.scheme(self.kernel.scheme)
+        scheme = self.operator.scheme([self.truncated] if self.operator.truncates else self.kernel.scheme, vjp=True)
         return self._launcher("vjp", backend)(inputs, **scheme, **options)
 
     def _launcher(self, direction: str, backend: str) -> Callable[..., tuple]:
@@ -84,6 +85,8 @@ class Launch:
     def expected(self) -> tuple[list[Tensor | None], Tensor]:
         """Results of the reference and autograd in float64: those of `both`, and the gradient of dt."""
         outputs, gradients, of_dt = self._by_reference(**self.operator.scheme(self.kernel.scheme))
+        if self.truncated and self.operator.truncates:
+            _, gradients, _ = self._by_reference(truncate_terminal_gradient=True)
         return [*outputs, *(one if need else None for one, need in zip(gradients, self.needs, strict=True))], of_dt
 
     def _by_reference(self, **scheme: object) -> tuple[list[Tensor], list[Tensor | None], Tensor]:
@@ -122,6 +125,7 @@ def launches(
         cases(kernel, **sizes),
         st.sampled_from(dtypes),
         st.sampled_from(DTYPES),
+        st.booleans(),
         st.sets(st.integers(0, 3), max_size=3),
         st.sampled_from(((), (0,), (2,), (1, 3), (2, 7), (1, 2, 3, 4))),
         st.booleans(),

@@ -36,8 +36,8 @@ def main() -> None:
     for form in itertools.product((3, 4, 5), (1, 3, 4), ("tight", "curobo")):
         degree, steps, layout = form
         cases.append(Case(control_map(5, None, None, degree, steps, layout), 3, 6, 9, "number", goal="own"))
-    for case, dtype in itertools.product(cases, DTYPES):
-        launch = Launch(case, dtype)
+    for case, dtype, truncated in itertools.product(cases, DTYPES, (False, True)):
+        launch = Launch(case, dtype, truncated=truncated)
         results = [one for one in (*launch.both("native"), launch.dt_gradient(native)) if one is not None]
         print(case.kernel.name, case.dof, case.dt, dtype, bits(*results))
     waypoints = numbers(2, 6, 7, generator=torch.Generator().manual_seed(3))

@@ -20,9 +20,9 @@ from operator_cases import (
     signature_case,
     weights_like,
 )
-from torch.autograd import forward_ad, gradcheck
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
-from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.kernels import MAPS, ControlSpace
 
 
 @OPERATOR
@@ -70,6 +70,23 @@ def assert_derivatives(f, inputs):
     close(torch.autograd.grad(along, leaves, materialize_grads=True), second)
     of_gradient = torch.func.grad(lambda *x: cost(f(*x)), argnums=tuple(range(len(inputs))))
     close(torch.func.jvp(of_gradient, tuple(inputs), tuple(directions))[1], second)
+
+
+@BACKEND
+def test_a_truncated_terminal_gradient_leaves_position_gradients(backend):
+    case = signature_case(MAPS["clique_central"], horizon=3, dof=1)
+    whole, cut = (case.function(backend=backend, truncate_terminal_gradient=cuts) for cuts in (False, True))
+    action, *_ = inputs = case.leaves()
+    plain = case.values
+    for place, (a, b) in enumerate(zip(whole(*inputs), cut(*inputs), strict=True)):
+        assert torch.equal(a, b)
+        (full,) = torch.autograd.grad(a.pow(2).sum(), action, retain_graph=True)
+        (rest,) = torch.autograd.grad(b.pow(2).sum(), action, retain_graph=True, allow_unused=True)
+        assert torch.equal(full[:, :-1], rest[:, :-1])
+        assert torch.equal(rest[:, -1], full[:, -1] if place == 0 else torch.zeros_like(rest[:, -1]))
+    assert gradgradcheck(cut, inputs)
+    jvp, of_cut = (torch.func.jvp(step, tuple(plain), tuple(plain))[1] for step in (whole, cut))
+    assert_all_close(of_cut, jvp)
 
 
 @SIGNATURE

@@ -76,6 +76,7 @@ EACH = pytest.mark.parametrize(("call", "inputs"), TABLE.values(), ids=TABLE)
 # Slow checks take one step of each signature.
 TRACED = {
     **{name: (Call(MAPS[name].step, dt=0.1), (ACTION, P0, V0)) for name in SIGNATURES},
+    "truncated": (Call(kernels.clique_central_step, dt=0.1, truncate_terminal_gradient=True), (ACTION, P0, V0)),
     "a goal": (Call(kernels.bspline_step, dt=0.1, **GOAL), (ACTION, P0, V0)),
     **{name: row for name, row in TABLE.items() if not name.endswith("_step")},
 }

@@ -65,9 +65,9 @@ SOME_MAPS = pytest.mark.parametrize("name", ["clique", "clique_central", "jerk",
 STEPS = [name for name in MAPS if not name.startswith("bspline")]
 
 
-def launch_of(name: str, *sizes: int, dtype: torch.dtype = torch.float64, **fields) -> Launch:
+def launch_of(name: str, *sizes: int, dtype: torch.dtype = torch.float64, truncated: bool = False, **fields) -> Launch:
     """A launch on the device of the checks."""
-    return Launch(Case(MAPS[name], *sizes, **{"dt": "scalar", **fields}), dtype, device=DEVICE)
+    return Launch(Case(MAPS[name], *sizes, **{"dt": "scalar", **fields}), dtype, truncated=truncated, device=DEVICE)
 
 
 @OPERATOR

@@ -145,7 +145,7 @@ class DirectRunner:
             self._loops.forward(kind, *given, *results)
             return
         starts, goals = results[: 1 + STARTS], results[1 + STARTS :]
-        self._loops.vjp(kind, upstream, *given[1:], bool(goals), (*starts, None, *goals))
+        self._loops.vjp(kind, upstream, *given[1:], False, bool(goals), (*starts, None, *goals))
 
     def _fitting(self, name: str, arrays: tuple[Array | None, ...]) -> tuple[Tensor | None, ...]:
         return tuple(self._buffers.fitting(f"{name}_{place}", array) for place, array in enumerate(arrays))

@@ -179,7 +179,7 @@ def launch_vjp(kernel: ControlMap, given: Mapping[str, Tensor | None], into: Seq
     counts = start[0].shape[0], goal[0].shape[0] if goal else -1
     _, indices, dt = inputs_of(kernel, given)
     inputs = VjpInputs(rows_of(given, "upstream"), indices, dt, counts, action.shape[1], needs)
-    scheme = operator.scheme((*kernel.scheme, None))
+    scheme = operator.scheme((*kernel.scheme, None), vjp=True)
     if _writes_into(action.device):
         launch(inputs, out=out, **scheme)
         return

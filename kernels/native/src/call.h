@@ -32,6 +32,7 @@ struct Call {
   ControlMap map{};
   const SplineForm* spline = nullptr;  // in place of the map
   bool has_goal = false;               // of a spline
+  bool truncate_terminal = false;      // vjp of the central difference: as published
   bool has_new_outputs = false;        // made for this call: they overlap nothing else
   Array action;                        // [B, Ha, D]
   Array ends[kEnds];        // position, velocity, acceleration, jerk of start and goal: [S, D] each, none means 0
@@ -102,6 +103,7 @@ Problem<Scalar> problem_of(const Call& call, const Checked& checked) {
   std::copy_n(checked.picked, 2, problem.picked);
   problem.dt = checked.dt;
   for (int k = 0; k < kOutputs; ++k) problem.output[k] = call.outputs[k].as<Scalar>();
+  problem.truncate_terminal = call.truncate_terminal;
   return problem;
 }
 

@@ -73,6 +73,7 @@ struct Problem {
   StepLengths dt;
   Scalar* output[kOutputs];       // [B, H, D]
   // Only for a vjp.
+  bool truncate_terminal;         // of the central difference
   double* sum[kEnds];             // [B, D] in place of `end`: to be summed over a pool
   // The gradient of dt, [B, 1 or Ha] like dt, in place of others; and action, own ends and outputs of the map, in
   // double.

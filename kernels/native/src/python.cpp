@@ -17,17 +17,18 @@ PyObject* py_forward(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return forward_results(call);
 }
 
-// vjp(map, upstream, indices, dt, has_goal, gradients) -> those that were made here
+// vjp(map, upstream, indices, dt, truncate_terminal_gradient, has_goal, gradients) -> those that were made here
 //
 // Gradients are those of the values, each an array to write to, a number of rows, then it is made here, or None.
 PyObject* py_vjp(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Call call;
   Arguments given;
-  if (count != 6 || !given.take_upstream(args, call) || Arguments::size_of(args[5]) > kValues) return unfit();
-  call.has_goal = args[4] == Py_True;
+  if (count != 7 || !given.take_upstream(args, call) || Arguments::size_of(args[6]) > kValues) return unfit();
+  call.truncate_terminal = args[4] == Py_True;
+  call.has_goal = args[5] == Py_True;
   int64_t sizes[kValues];
   for (int k = 0; k < kValues; ++k) {
-    PyObject* const object = Arguments::item(args[5], k);
+    PyObject* const object = Arguments::item(args[6], k);
     sizes[k] = PyLong_Check(object) ? PyLong_AsLongLong(object) : -1;
     if (!PyLong_Check(object) && !given.take(object, value_of(call, k), true)) return unfit();
   }
