@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 
 from traj_integrator_ros.engine import staged
 from traj_integrator_ros.kernels import backends, operator
+from traj_integrator_ros.kernels.triton import launch as triton_launch
 from traj_integrator_ros.kernels.triton import probe
 
 _ATEN = torch.ops.aten
@@ -111,12 +112,13 @@ class FakeCuda(TorchDispatchMode):
 
     Args:
         count: number of devices.
+        run_kernel: executes a launch of Triton on tensors of the CPU.
 
     """
 
-    def __init__(self, count: int = 1) -> None:
+    def __init__(self, count: int = 1, run_kernel: Callable[..., None] | None = None) -> None:
         super().__init__()
-        self.count = count
+        self.count, self.run_kernel = count, run_kernel
         self.copied_in = self.copied_out = 0
         """Bytes between host and device."""
         self.captures = self.replays = self.launches = self.allocations = 0
@@ -140,7 +142,7 @@ class FakeCuda(TorchDispatchMode):
 
     @contextmanager
     def installed(self) -> Iterator[FakeCuda]:
-        """Replace `torch.cuda` in all threads."""
+        """Replace `torch.cuda` and the launch of kernels in all threads."""
         cuda = {
             "is_available": lambda: True, "device_count": lambda: self.count, "_lazy_init": lambda: None,
             "current_device": lambda: self._here.device, "get_device_name": lambda *_: "no device",
@@ -155,6 +157,7 @@ class FakeCuda(TorchDispatchMode):
             for name, stand_in in cuda.items():
                 stack.enter_context(mock.patch.object(torch.cuda, name, stand_in))
             stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
+            stack.enter_context(mock.patch.object(triton_launch, "launch", self._launch))
             stack.enter_context(mock.patch.object(probe, "probe", lambda device: None))
             for cached in (backends.launcher, backends._describe):
                 cached.cache_clear()
@@ -319,6 +322,17 @@ class FakeCuda(TorchDispatchMode):
             yield
         finally:
             here.captured = None
+
+    def _launch(self, kernel: object, programs: tuple[int, ...], arguments: dict[str, object], warps: int) -> None:
+        tensors = [one for one in arguments.values() if isinstance(one, Tensor)]
+        if not all(isinstance(one, DeviceTensor) for one in tensors):
+            raise DeviceFault(f"{kernel}: an argument is not on a device")
+        places = {one.device.index for one in tensors}
+        if len(places) > 1:
+            raise DeviceFault(f"{kernel}: arguments on devices {places}")
+        given = {name: one.inner if isinstance(one, DeviceTensor) else one for name, one in arguments.items()}
+
+        self.enqueue(lambda: self.run_kernel(kernel, programs, given, warps))
 
     def enqueue(self, kernel: Callable[[], object]) -> None:
         """Run a kernel, or capture it."""

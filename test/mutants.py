@@ -212,7 +212,7 @@ def run(root: Path, tests: list[str], log: Path) -> int:
         os.environ.update(PYTHONPATH=str(root), PYTHONDONTWRITEBYTECODE="1")
         os.environ["HYPOTHESIS_PROFILE"] = "first failure"  # shrinking an example takes longer than everything else
         if any("triton" in test for test in tests):
-            os.environ.update(TRITON_CHECKS_DEVICE="cpu", TRITON_INTERPRET="1")
+            os.environ.update(TRITON_CHECKS_DEVICE="cpu", TRITON_CACHE_DIR=str(root / "build" / "ptx"))
         import pytest
 
         options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout=900", "-W", "ignore"]

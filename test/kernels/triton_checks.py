@@ -1,14 +1,18 @@
-"""Checks that every Triton kernel must pass, on a GPU or in Triton's interpreter.
+"""Checks that every Triton kernel must pass: interpreted, compiled for absent GPUs and executed, or on a GPU.
 
-`test_triton_kernels.py` runs this file in processes of its own. `TRITON_CHECKS_DEVICE` is "cuda", or "cpu" for the
-interpreter, which wants TRITON_INTERPRET=1; `TRITON_CHECKS_EXAMPLES` is the number of examples of a map.
+`test_triton_kernels.py` runs this file in processes of its own. `TRITON_CHECKS_DEVICE` is "cuda", or "cpu": with
+TRITON_INTERPRET=1 Triton's interpreter runs the kernels, else their PTX is executed (`ptx_launch`).
+`TRITON_CHECKS_SM` names one architecture to compile for, otherwise each check and example takes another one;
+`TRITON_CHECKS_EXAMPLES` is the number of examples of a map.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
+from unittest import mock
 
 import hypothesis.strategies as st
 import numpy as np
@@ -28,7 +32,12 @@ from traj_integrator_ros.kernels.triton import launch as triton_launch
 
 DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
 ON_GPU = DEVICE != "cpu"
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
 EXAMPLES = int(os.environ.get("TRITON_CHECKS_EXAMPLES", "25" if ON_GPU else "5"))
+THOROUGH = EXAMPLES > 1
+"""Each form of a kernel takes time to compile."""
 OPTIONS = {
     "max_examples": EXAMPLES,
     "suppress_health_check": list(HealthCheck),
@@ -36,28 +45,50 @@ OPTIONS = {
     "phases": [Phase.explicit, Phase.generate],  # shrinking would compile for minutes
     "print_blob": True,
 }
-PROGRAM_SIZE = 1024
-"""Elements of a program in the interpreter: few enough for several chunks of a trajectory, most of which do not depend
-on its ends."""
+if ON_GPU or INTERPRETED:
+    ARCHITECTURES = (0,)
+else:
+    from ptx_launch import ARCHITECTURES, executing
+
+    ARCHITECTURES = tuple(map(int, os.environ.get("TRITON_CHECKS_SM", "").split())) or ARCHITECTURES
 
 
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """On the CPU, new memory is NaN, and fused products and sums are rounded once, as on devices."""
-    if ON_GPU:
+KINDS = "central", "clique", "velocity", "acceleration", "jerk", "bspline"
+
+
+@contextlib.contextmanager
+def device(architecture: int) -> Iterator[None]:
+    """The device, or one of an architecture in its place."""
+    with contextlib.nullcontext() if ON_GPU else interpreting() if INTERPRETED else executing(architecture):
         yield
-        return
+
+
+@contextlib.contextmanager
+def interpreting() -> Iterator[None]:
+    """New memory is NaN; fused products and sums are rounded once, as on devices; a trajectory has several chunks."""
     from triton.runtime import interpreter
 
     def fused(self: object, x: object, y: object, z: object) -> object:
         exact = x.data.astype(np.float64) * y.data + z.data
         return interpreter.TensorHandle(exact.astype(x.data.dtype), x.dtype.scalar)
 
-    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_fma", fused)
-    monkeypatch.setattr(triton_launch, "program_size", lambda device: PROGRAM_SIZE)
     torch.use_deterministic_algorithms(True)
-    yield
+    fma = mock.patch.object(interpreter.InterpreterBuilder, "create_fma", fused)
+    with fma, mock.patch.object(triton_launch, "program_size", lambda device: 1024):
+        yield
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture(autouse=True)
+def any_device(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The architecture follows from the map: most checks of a map compile the same kernels."""
+    with device(ARCHITECTURES[kind_in(request.node.name) % len(ARCHITECTURES)]):
+        yield
+
+
+def kind_in(name: str) -> int:
+    """The number of the kind of map that a name contains."""
+    return next((k for k, kind in enumerate(KINDS) if kind in name), 0)
 
 
 # Checks that do not depend on the map take the maps with the most start rows, and both ends of the chain.
@@ -80,7 +111,9 @@ def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, d
         "dof": st.one_of(st.integers(1, 8), st.integers(1, 32)),
     }
     launch = data.draw(launches(kernel, tuple(LIMIT), **sizes))
-    assert_matches(dataclasses.replace(launch, device=DEVICE))
+    launch = dataclasses.replace(launch, device=DEVICE)
+    with device(data.draw(st.sampled_from(ARCHITECTURES), "architecture")):
+        assert_matches(launch)
 
 
 @OPERATOR
@@ -88,7 +121,8 @@ def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, d
 def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon, dof):
     if kernel.operator.goals and not ON_GPU:
         horizon = min(horizon, 20)
-    for start, goal in (("pool", "own"), ("own", "pool")):
+    forms = ("pool", "own"), ("own", "pool")
+    for start, goal in forms if THOROUGH else [forms[batch % 2]]:
         case = signature_case(kernel, batch=batch, horizon=horizon, dof=dof, start=start)
         assert_matches(Launch(dataclasses.replace(case, goal=goal if kernel.goal else ""), device=DEVICE))
 
@@ -202,7 +236,10 @@ def test_pool_gradients_are_sums_of_rows_and_the_same_in_every_run(name):
 
 @OPERATOR
 def test_half_types_lose_no_more_than_their_own_rounding(kernel):
-    for dtype in (torch.float16, torch.bfloat16):
+    dtypes = torch.float16, torch.bfloat16
+    if not THOROUGH:
+        dtypes = [dtypes[kind_in(kernel.operator.name) % 2]]
+    for dtype in dtypes:
         assert_matches(Launch(signature_case(kernel, batch=3, horizon=20, dof=5, start="pool"), dtype, device=DEVICE))
 
 
