@@ -23,6 +23,7 @@ from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, de
 from .costs import CostTerm, QuadraticCost, limit_violations, quadratic_cost
 from .divided_differences import differentiate_positions
 from .maps.bspline import bspline_step
+from .maps.bspline_evaluation import evaluate_bspline
 from .maps.bspline_fit import fit_bspline
 from .maps.clique import clique_central_step, clique_step
 from .maps.held import acceleration_step, jerk_step, velocity_step
@@ -53,6 +54,7 @@ __all__ = [
     "control_map",
     "default_backend",
     "differentiate_positions",
+    "evaluate_bspline",
     "fit_bspline",
     "jerk_step",
     "limit_violations",

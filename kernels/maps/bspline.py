@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from ..backends import Backend
 from ..call import step
 from ..operator import StepOperator
-from ..types import BsplineLayout, Trajectory
+from ..reference_backend import start_rows
+from ..types import BsplineLayout, Inputs, Trajectory
+from ..validation import prepare_step
 
 
 def bspline_step(
@@ -81,6 +84,20 @@ def bspline_step(
     start = (control_points, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
     return step(BSPLINE, (*start, *goal), (start_index, goal_index), dt, dt_per, backend, degree, steps, layout)
+
+
+def spline_arguments(
+    given: Inputs, dt_per: str, name: str = "control_points"
+) -> tuple[Tensor, list[Tensor], list[Tensor] | None, Tensor, torch.dtype]:
+    """Check the arguments as `bspline_step` does; actions are control points, or what `name` calls them in errors.
+
+    Returns what the functions of `reference` take, in float64: actions, start, goal, dt `[1 or B, 1, 1]`; and the dtype
+    of the result: that of the actions, or float32 where autocast widens them.
+    """
+    inputs = prepare_step(BSPLINE, given, dt_per, name)
+    action = inputs.action
+    begin, end = (None if end.rows[0] is None else start_rows(*end, action) for end in inputs.ends)
+    return action.double(), begin, end, inputs.dt.double()[..., None], action.dtype
 
 
 BSPLINE = StepOperator("bspline", 4, splines=True, one_dt_for="B-splines", action_name="control_points")

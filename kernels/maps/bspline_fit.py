@@ -10,12 +10,10 @@ from torch import Tensor
 
 from ..arguments import values_hidden
 from ..backends import Backend
-from ..reference_backend import start_rows
 from ..splines.form import SplineForm
 from ..splines.weights import ORDERS
 from ..types import BsplineLayout, Inputs
-from ..validation import prepare_step
-from .bspline import BSPLINE
+from .bspline import BSPLINE, spline_arguments
 
 
 def fit_bspline(
@@ -58,10 +56,7 @@ def fit_bspline(
     start = (position, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
     given = Inputs((*start, *goal), (start_index, goal_index), dt)
-    inputs = prepare_step(BSPLINE, given, dt_per, "position")
-    position, dtype = given.action, inputs.action.dtype  # float32 where autocast widens them
-    start, goal = (None if end.rows[0] is None else start_rows(*end, inputs.action) for end in inputs.ends)
-    wanted, steps = inputs.action.double(), inputs.dt.double()[..., None]
+    wanted, start, goal, steps, dtype = spline_arguments(given, dt_per, "position")
     pieces = position.shape[1] - 1  # not divmod, which torch.compile cannot trace for a symbolic size
     points = pieces // form.steps - form.head
     if pieces % form.steps != 0 or points < 1:

@@ -45,6 +45,15 @@ def row_weights(degree: int, steps: int) -> tuple[np.ndarray, ...]:
     return tables
 
 
+def _polynomials(degree: int) -> list[list[float]]:
+    """Weights of differences at the beginning of a segment for each power of t, over its factorial."""
+    each = np.eye(degree + 1)
+    return [
+        (basis(degree - power, 0, 1) @ np.diff(each, power, axis=0) / math.factorial(power)).tolist()
+        for power in range(degree + 1)
+    ]
+
+
 def _state_weights(degree: int, count: int, has_jerk: bool) -> list[list[float]]:
     """The polar form of the Taylor polynomial p + v t + a t^2 / 2 + j t^3 / 6 at the K knots around each point.
 
@@ -55,7 +64,9 @@ def _state_weights(degree: int, count: int, has_jerk: bool) -> list[list[float]]
     return np.stack([np.ones(count), x, (x**2 - (degree + 1) / 12) / 2, third], axis=1).tolist()
 
 
-# torch.compile cannot trace the computation of tables, but reads existing ones.
+# torch.compile cannot trace the computation of tables, but reads existing ones: traced code uses these two.
+POLYNOMIALS = {degree: _polynomials(degree) for degree in range(max(DEGREES) + 1)}
+"""Polynomials of each degree, `[K + 1][K + 1]`: the coefficient of t^power in the weight b_m is at `[power][m]`."""
 STATE_WEIGHTS = {
     (degree, count, jerk): _state_weights(degree, count, jerk)
     for degree in DEGREES

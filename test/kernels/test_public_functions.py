@@ -56,6 +56,7 @@ TABLE: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
         f"{name}_step": (Call(getattr(kernels, f"{name}_step"), dt=0.1), (ACTION, P0, V0))
         for name in ("clique", "clique_central", "velocity", "acceleration", "jerk", "bspline")
     },
+    "evaluate_bspline": (Call(kernels.evaluate_bspline, dt=0.1, times=[0.05, 0.31]), (ACTION, P0, V0)),
     "fit_bspline": (Call(kernels.fit_bspline, dt=0.1, **GOAL), (ROWS, P0, V0)),
     "differentiate_positions": (
         Call(kernels.differentiate_positions),

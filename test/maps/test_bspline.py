@@ -1,18 +1,20 @@
-"""Promises of splines beyond those of every map: the fit, and errors."""
+"""Promises of splines beyond those of every map: fit, evaluation, and errors."""
 
 from __future__ import annotations
 
 import itertools
 import re
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import STATE
+from spec_oracle import extended_spline
 from torch.autograd import gradcheck
 
-from traj_integrator_ros.kernels import SplineForm, bspline_step, fit_bspline
+from traj_integrator_ros.kernels import SplineForm, bspline_step, evaluate_bspline, fit_bspline
 
 FORMS = tuple(itertools.product((3, 4, 5), ("tight", "curobo"), (False, True)))
 
@@ -56,6 +58,34 @@ def test_a_fit_is_the_least_squares_solution_and_differentiable():
 def test_a_fit_names_the_numbers_of_rows_that_splines_have():
     with pytest.raises(ValueError, match=r"^position: expected 17, 21, 25, ... rows for degree 3, 4 steps .* got 20$"):
         fit_bspline(torch.zeros(1, 20, 2), torch.zeros(1, 2), dt=0.1)
+
+
+@pytest.mark.parametrize(("degree", "layout", "has_goal"), FORMS)
+def test_evaluation_equals_the_rows_and_scipy_between_them(degree, layout, has_goal):
+    inputs, options = arguments(degree, layout, has_goal, steps=3, dt=0.02)
+    trajectory = bspline_step(*inputs, **options)
+    rows = trajectory[0].shape[1]
+    at_rows = evaluate_bspline(*inputs, **options, times=torch.arange(rows, dtype=torch.float64) * 0.02)
+    for got, want in zip(at_rows, trajectory, strict=True):
+        assert (got - want).norm() <= 1e-11 * want.norm()
+    times = torch.rand(2, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(2)) * (rows - 1) * 0.02
+    between = evaluate_bspline(*inputs, **options, times=times)
+    control, *start = (x.numpy() for x in inputs)
+    for b in range(2):
+        goal = [options[f"goal_{kind}"].numpy()[b] for kind in STATE] if has_goal else None
+        spline = extended_spline(control[b], [row[b] for row in start], goal, 0.06, degree, layout)
+        for order, got in enumerate(between):
+            want = spline(times[b].numpy() / 0.06, order) / 0.06**order
+            assert np.linalg.norm(got[b].numpy() - want) <= 1e-11 * np.linalg.norm(want)
+
+
+def test_times_outside_of_the_spline_give_its_ends():
+    inputs, options = arguments()
+    outside = evaluate_bspline(*inputs, **options, times=[-1.0, 1e3])
+    assert evaluate_bspline(*inputs, **options, times=[float("nan")]).position.isnan().all()
+    ends = evaluate_bspline(*inputs, **options, times=[0.0, 0.3 * (SplineForm(steps=2).rows(4) - 1)])
+    for got, want in zip(outside, ends, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
 
 
 ROW = torch.zeros(1, 3)
