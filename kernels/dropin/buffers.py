@@ -15,6 +15,7 @@ Three things have to hold at once, and a plain `ctx.mark_dirty` gives only the f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -35,9 +36,10 @@ def write_trajectory(trajectory: Trajectory, buffers: dict[str, Tensor]) -> Traj
     """
     for (name, buffer), output in zip(buffers.items(), trajectory, strict=True):
         check_buffer(name, buffer, output)
-    _check_apart(tuple(buffers), tuple(buffers.values()))
-    # A view returned by an earlier call and passed in again has a graph, which detach drops.
-    return Trajectory(*_Write.apply([buffer.detach() for buffer in buffers.values()], *trajectory))
+    # A view returned by an earlier call and passed in again has a graph and a tangent: detach drops both.
+    memory = [buffer.detach() for buffer in buffers.values()]
+    written = _Write.apply(tuple(buffers), *memory, *(output.detach() for output in trajectory))
+    return Trajectory(*map(_OutBuffer.apply, written, trajectory))
 
 
 def with_gradient_buffer(name: str, buffer: Tensor | None, tensor: Tensor) -> Tensor:
@@ -60,7 +62,7 @@ def with_gradient_buffer(name: str, buffer: Tensor | None, tensor: Tensor) -> Te
     if buffer is None:
         return tensor
     check_buffer(name, buffer, tensor)
-    return _KeepGradient.apply(tensor, buffer) if tensor.requires_grad else tensor
+    return _KeepGradient.apply(tensor, buffer, name) if tensor.requires_grad else tensor
 
 
 def check_buffer(name: str, buffer: Tensor, like: Tensor) -> None:
@@ -96,40 +98,89 @@ def _check_apart(names: Sequence[str], buffers: Sequence[Tensor]) -> None:
         ranges.append((begin, end, name))
 
 
-class _Write(torch.autograd.Function):
-    """Writes values into buffers; returns views of these that have the values' gradients.
+def _refuse_vmap(*_: object) -> NoReturn:
+    raise RuntimeError(
+        "vmap cannot write the values of its batch into buffers made outside of it; map "
+        "over a step without buffers, such as clique_step"
+    )
 
-    All buffers are written before the first is returned: they may share one allocation and hence one version.
+
+class _Write(torch.autograd.Function):
+    """Takes names, buffers and as many values; returns the written buffers. `_OutBuffer` provides the gradient.
+
+    This is a function of its own so that the write also works under `torch.func.grad` and `jvp`, which allow no other
+    writes into captured tensors. All buffers are written before the first is returned: they may share one allocation
+    and hence one version.
     """
 
     @staticmethod
-    def forward(ctx, buffers: Sequence[Tensor], *values: Tensor) -> tuple[Tensor, ...]:
-        ctx.set_materialize_grads(False)
+    def forward(names: Sequence[str], *tensors: Tensor) -> Sequence[Tensor]:
+        buffers, values = tensors[: len(names)], tensors[len(names) :]
+        _check_apart(names, buffers)
         for buffer, value in zip(buffers, values, strict=True):
             buffer.copy_(value)
-        return tuple(buffer.view_as(buffer) for buffer in buffers)
+        return buffers
 
     @staticmethod
-    def backward(ctx, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        return None, *gradients
+    def setup_context(ctx: Any, inputs: Sequence[Tensor], output: Sequence[Tensor]) -> None:
+        ctx.mark_non_differentiable(*output)
+
+    vmap = staticmethod(_refuse_vmap)
+
+
+class _OutBuffer(torch.autograd.Function):
+    """A view of the written buffer with the gradient of the output it was written from.
+
+    It has one output per call, because of several views of its inputs torch (2.13) gives only the first a forward-mode
+    tangent.
+    """
+
+    @staticmethod
+    def forward(buffer: Tensor, output: Tensor) -> Tensor:
+        return buffer.view_as(buffer)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Sequence[Tensor], output: Tensor) -> None:
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None) -> Sequence[Tensor | None]:
+        return None, grad
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, tangent: Tensor | None) -> Tensor | None:
+        return tangent
+
+    vmap = staticmethod(_refuse_vmap)
 
 
 class _KeepGradient(torch.autograd.Function):
     """The identity; its backward puts the gradient into a buffer."""
 
     @staticmethod
-    def forward(ctx, tensor: Tensor, buffer: Tensor) -> Tensor:
-        ctx.set_materialize_grads(False)
-        # The gradient is written to the buffer, not computed from it: save_for_backward would copy it elsewhere under
-        # save_on_cpu, and would treat the write as an error.
-        ctx.kept = buffer, buffer._version, tensor.is_leaf
+    def forward(tensor: Tensor, buffer: Tensor, name: str) -> Tensor:
         return tensor.view_as(tensor)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor | None) -> tuple[Tensor | None, None]:
-        buffer, version, is_leaf = ctx.kept
-        if gradient is None or buffer._version != version:
-            return gradient, None
-        with torch.no_grad():
-            buffer.copy_(gradient)
-        return buffer if is_leaf and not torch.is_grad_enabled() else gradient, None
+    def setup_context(ctx: Any, inputs: Sequence[Tensor], output: Tensor) -> None:
+        tensor, buffer, ctx.name = inputs
+        ctx.set_materialize_grads(False)
+        # The gradient is written to the buffer, not computed from it: save_for_backward would copy it elsewhere under
+        # save_on_cpu, and would treat the write as an error.
+        ctx.buffer = buffer
+        ctx.version = buffer._version
+        ctx.is_leaf = tensor.is_leaf
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None) -> Sequence[Tensor | None]:
+        if grad is None or ctx.buffer._version != ctx.version:
+            return grad, None, None
+        _Write.apply((ctx.name,), ctx.buffer, grad.detach())
+        returns_buffer = ctx.is_leaf and not torch.is_grad_enabled()
+        return ctx.buffer if returns_buffer else grad, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor | None, *_: None) -> Tensor | None:
+        return None if tangent is None else tangent.view_as(tangent)
+
+    vmap = staticmethod(_refuse_vmap)

@@ -56,8 +56,6 @@ def _run(
             written = fast.step_into((u_act, *start), (start_idx, None), traj_dt, is_rate, buffers, out_grad_position)
             if written is not None:
                 return written
-    if torch._C._are_functorch_transforms_active():
-        raise RuntimeError("torch.func cannot follow what is written into buffers: transform clique_step, for example")
     if not isinstance(u_act, Tensor):
         raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
     try:

@@ -267,17 +267,33 @@ def test_buffers_that_overlap_arguments_are_written_after_reading(case, argument
 # Autograd and its transforms -------------------------------------------------------------------------------------
 
 
-def test_transforms_and_forward_mode_are_refused_by_name():
-    case = STEP_KERNELS[0]
-    arguments = case.arguments()
-    buffers = case.buffers(arguments.action)
+@EACH_KIND
+def test_forward_mode_is_the_map_of_the_tangents(case):
+    arguments, tangents = case.arguments(requires_grad=True), case.arguments(seed=1)
+    buffers, grad_buffer = case.buffers(arguments.action), torch.empty_like(arguments.action).detach()
+    tangents.traj_dt = arguments.traj_dt
+    expected = case.apply(tangents)
+    for _ in range(2):  # the second time over buffers that the first call has written
+        with forward_ad.dual_level():
+            pairs = zip(arguments.tensors[:4], tangents.tensors[:4], strict=True)
+            duals = [forward_ad.make_dual(*pair) for pair in pairs]
+            options = {"start_idx": arguments.start_idx, "buffers": buffers, "grad_buffer": grad_buffer}
+            outputs = case(*duals, arguments.traj_dt, **options)
+            assert_close(tuple(forward_ad.unpack_dual(output).tangent for output in outputs), tuple(expected))
 
-    def loss(action):
-        return squares(case(action, *arguments.tensors[1:], buffers=buffers))
 
-    action = arguments.action
-    for transformed in (lambda: torch.func.grad(loss)(action), lambda: torch.vmap(loss)(action[None])):
-        with pytest.raises(RuntimeError, match=r"torch\.func cannot follow .* transform clique_step"):
-            transformed()
-    with forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward AD"):
-        loss(forward_ad.make_dual(action, action))
+@EACH_KIND
+def test_transforms_agree_with_autograd_and_vmap_is_refused(case):
+    arguments = case.arguments(requires_grad=True)
+    plain = [tensor.detach() for tensor in arguments.tensors]
+    buffers, grad_buffer = case.buffers(plain[0]), torch.empty_like(plain[0])
+
+    def loss(*tensors):
+        return squares(case(*tensors, start_idx=arguments.start_idx, buffers=buffers, grad_buffer=grad_buffer))
+
+    found = torch.func.grad(loss, argnums=(0, 1, 2, 3, 4))(*plain)
+    assert_close(found, torch.autograd.grad(squares(case.apply(arguments)), arguments.differentiable))
+    _, directional = torch.func.jvp(loss, tuple(plain), tuple(plain))
+    assert_close(directional, sum((gradient * tensor).sum() for gradient, tensor in zip(found, plain, strict=True)))
+    with pytest.raises(RuntimeError, match=r"vmap cannot write .* buffers made outside of it; map over .* clique_step"):
+        torch.func.vmap(lambda action: loss(action, *plain[1:]))(torch.stack([plain[0], plain[0]]))
