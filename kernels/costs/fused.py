@@ -90,25 +90,28 @@ def _in_one_pass(values: Sequence[Tensor | None], problem: CostProblem) -> Tenso
         return None
     kernel, (_, indices, dt), terms = problem.kernel, problem.inputs, problem.terms
     recorded, action = native.records(*values), values[0]
-    if recorded is None or native.records(*indices, dt, *(part for term in terms for part in term)) is not False:
+    position, velocity, acceleration, jerk = terms
+    if recorded is None or native.records(*indices, dt, *position, *velocity, *acceleration, *jerk) is not False:
         return None
-    if not native.has_ends(values, indices) or any(row is not None and row.dtype != action.dtype for row in values):
+    if not native.has_ends(values, indices):
         return None
-    shown = native.shown(values) if recorded else []
+    for row in values:
+        if row is not None and row.dtype is not action.dtype:
+            return None
     batch, _, dof = action.shape
-    wanted = [row is not None for row in shown] + [False] * (len(values) - len(shown))
-    cost = torch.empty(batch, dtype=action.dtype)
-    of_action = torch.empty(action.shape, dtype=action.dtype) if wanted[0] else None
-    of_rows = [torch.empty(batch, dof, dtype=torch.float64) if want else None for want in wanted[1:]]
+    cost, of_action, of_rows = torch.empty(batch, dtype=action.dtype), None, ()
+    if recorded:
+        shown = native.shown(values)
+        of_action = None if shown[0] is None else torch.empty(action.shape, dtype=action.dtype)
+        of_rows = [None if row is None else torch.empty(batch, dof, dtype=torch.float64) for row in shown[1:]]
     kind = fast_map(kernel.operator, *kernel.scheme).kind
     try:
         native.quadratic_cost(kind, values, indices, dt, terms, cost, of_action, of_rows)
     except native.UNFIT:
         return None
-    if not any(wanted):
+    if not recorded:
         return cost
-    saved = (*all_values(values), of_action, *of_rows)
-    return _FusedCost.apply((cost, problem, saved), *shown)
+    return _FusedCost.apply((cost, problem, (*all_values(values), of_action, *of_rows)), *shown)
 
 
 class _FusedCost(_SingleLevelFunction):

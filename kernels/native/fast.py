@@ -23,6 +23,7 @@ from .extension import extension as _C
 from .launch import map_of
 
 _PLAIN = (Tensor, torch.nn.Parameter)
+_REAL = (torch.float32, torch.float64)
 _UNFIT = (*UNFIT, AttributeError)
 _new = tuple.__new__  # of a named tuple: its own takes twice as long
 
@@ -232,7 +233,7 @@ def _vjp_by_loops(ctx, upstream: Values) -> Sequence[Tensor | None] | None:
         if len(needs) > 9:
             found = torch.empty(dt.shape, dtype=torch.float64)
             _C.dt_gradient(call.map.kind, saved[4:], indices, dt, upstream, found)
-            gradients.append(found.reshape(saved[3].shape).to(saved[3].dtype))
+            gradients.append(found.view(saved[3].shape).to(saved[3].dtype))
     except _UNFIT:
         return None
     if is_written and is_leaf:
@@ -277,7 +278,7 @@ def _steps(dt: Tensor, dt_per: str) -> Tensor:
 
     Where `dt_per` is "rate", dt is 1 / dt for each step.
     """
-    if type(dt) not in _PLAIN or not dt.is_cpu or dt.dtype not in (torch.float32, torch.float64):
+    if type(dt) not in _PLAIN or not dt.is_cpu or dt.layout is not torch.strided or dt.dtype not in _REAL:
         raise TypeError
     if dt.requires_grad:
         dt = dt.detach()
@@ -291,7 +292,7 @@ def _steps(dt: Tensor, dt_per: str) -> Tensor:
 
 def _common_number(dt: Tensor, *horizons: int) -> float | None:
     """Return the number that all elements are, one for each action or output: operations of torch take longer."""
-    if dt.dim() > 1 or not dt.is_cpu or dt.numel() not in (1, *horizons):
+    if dt.dim() > 1 or not dt.is_cpu or dt.layout is not torch.strided or dt.numel() not in (1, *horizons):
         return None
     first, *others = [dt.item()] if dt.dim() == 0 else dt.tolist()
     return first if type(first) is float and others.count(first) == len(others) else None
@@ -308,6 +309,4 @@ def _is_memory(buffer: object) -> bool:
 
 
 def _is_alike(buffer: Tensor, action: Tensor) -> bool:
-    return (buffer.shape, buffer.dtype, buffer.device) == (action.shape, action.dtype, action.device) and (
-        buffer.is_contiguous()
-    )
+    return buffer.shape == action.shape and buffer.dtype is action.dtype and buffer.is_cpu and buffer.is_contiguous()
