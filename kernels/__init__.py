@@ -14,8 +14,8 @@ Usable without ROS: this package imports nothing but torch. One public function 
 `quadratic_cost` computes a cost of trajectories, with gradients, in one pass, and `limit_violations` how far they
 exceed limits. `MAPS` lists the maps with their properties; `ControlMap.vjp` gives gradients without a forward pass.
 Each map is one torch operator (`torch.ops.traj_integrator`), differentiable to any order in reverse and forward mode,
-under `torch.func` transforms, `torch.compile` and `torch.export`; DTensors pass through. `backend_info()` says which
-backend runs on which device, and why.
+under `torch.func` transforms, `torch.compile` and `torch.export`. `backend_info()` says which backend runs on which
+device, and why.
 """
 
 from .. import __version__
@@ -23,7 +23,7 @@ from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, de
 from .costs import CostTerm, QuadraticCost, limit_violations, quadratic_cost
 from .divided_differences import differentiate_positions
 from .maps.bspline import bspline_step
-from .maps.bspline_evaluation import SplineSegments, bspline_segments, evaluate_bspline
+from .maps.bspline_evaluation import evaluate_bspline
 from .maps.bspline_fit import fit_bspline
 from .maps.clique import clique_central_step, clique_step
 from .maps.held import acceleration_step, jerk_step, velocity_step
@@ -44,12 +44,10 @@ __all__ = [
     "FiniteDifference",
     "QuadraticCost",
     "SplineForm",
-    "SplineSegments",
     "Trajectory",
     "__version__",
     "acceleration_step",
     "backend_info",
-    "bspline_segments",
     "bspline_step",
     "clique_central_step",
     "clique_step",

@@ -1,4 +1,4 @@
-"""Converts arguments to tensors of one dtype: numbers, arrays, lists, and mixed precisions under autocast.
+"""Arguments that need a look before the others: step lengths, indices, and mixed precisions under autocast.
 
 All functions can be traced by `torch.compile` and `torch.export`.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -43,21 +42,16 @@ def promoted(tensors: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
     return [tensor.float() if isinstance(tensor, Tensor) and tensor.dtype in _HALVES else tensor for tensor in tensors]
 
 
-def step_lengths(dt: object, device: torch.device) -> Tensor | float:
-    """Return `dt` as a tensor or a number of seconds; an array or a list becomes a float64 tensor on `device`.
+def step_lengths(dt: object) -> Tensor | float:
+    """Return `dt` as a tensor or a number of seconds.
 
     Raises:
-        TypeError: neither a tensor, nor numbers.
-        ValueError: numbers that are not finite and > 0. The values of tensors are not checked.
+        TypeError: neither.
+        ValueError: a number that is not finite and > 0. The values of tensors are not checked.
 
     """
     if isinstance(dt, Tensor):
         return dt
-    if _is_array(dt):
-        steps = _tensor("dt", dt, "numbers of seconds", torch.float64)
-        if not values_hidden() and not bool(((steps > 0) & (steps < math.inf)).all()):
-            raise ValueError(f"dt: expected finite numbers of seconds > 0, got {steps.tolist()}")
-        return steps.to(device)
     try:
         seconds = float(dt)
     except (TypeError, ValueError):
@@ -67,54 +61,9 @@ def step_lengths(dt: object, device: torch.device) -> Tensor | float:
     return seconds
 
 
-def row_indices(name: str, index: object, device: torch.device) -> Tensor | None:
-    """Return `index` as a tensor; whole numbers in an array or a list become an int64 tensor on `device`.
-
-    Raises:
-        TypeError: neither an int32 or int64 tensor, nor whole numbers.
-
-    """
-    if index is None:
-        return None
-    if _is_array(index):
-        rows = _tensor(name, index, "whole numbers", None if len(index) else torch.int64)  # floats, for torch
-        if rows.dtype not in _INTEGERS:
-            raise TypeError(f"{name}: expected whole numbers in an array or a list, got {rows.dtype}")
-        return rows.to(device, torch.int64)
-    if not isinstance(index, Tensor) or index.dtype not in (torch.int32, torch.int64):
+def row_indices(name: str, index: object) -> Tensor | None:
+    """Return `index`. Raises TypeError for anything but None, and tensors of int32 or int64."""
+    if index is not None and (not isinstance(index, Tensor) or index.dtype not in (torch.int32, torch.int64)):
         got = index.dtype if isinstance(index, Tensor) else type(index).__name__
         raise TypeError(f"{name}: expected an int32 or int64 tensor, got {got}")
     return index
-
-
-def truth_values(name: str, values: object, device: torch.device) -> Tensor:
-    """Return a tensor as it is; an array or a list of truth values becomes a tensor on `device`.
-
-    Raises:
-        TypeError: something else.
-
-    """
-    if isinstance(values, Tensor) or _is_array(values):
-        rows = values
-        if not isinstance(values, Tensor):
-            rows = _tensor(name, values, "truth values", None if len(values) else torch.bool).to(device)
-        if rows.dtype in (torch.bool, torch.uint8):
-            return rows
-    got = getattr(values, "dtype", type(values).__name__)
-    raise TypeError(f"{name}: expected a tensor of bool or uint8, an array or a list, got {got}")
-
-
-_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32)
-
-
-def _is_array(value: object) -> bool:
-    return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
-
-
-def _tensor(name: str, value: object, what: str, dtype: torch.dtype | None = None) -> Tensor:
-    """Copy an array, or a list of numbers or of lists of them, into a tensor."""
-    try:
-        return torch.tensor(value, dtype=dtype)
-    except (TypeError, ValueError, RuntimeError) as error:
-        got = value.dtype if isinstance(value, np.ndarray) else value
-        raise TypeError(f"{name}: expected {what} in an array or a list, got {got} ({error})") from None

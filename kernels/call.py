@@ -11,13 +11,11 @@ import functools
 from typing import TYPE_CHECKING
 
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from .backends import Backend, check_backend, native_kernels
-from .leading import Leading
 from .operator import StepOperator
-from .signature import KINDS, all_values
+from .signature import all_values
 from .splines.form import SplineForm
 from .types import Inputs, Trajectory
 from .validation import prepare_step
@@ -43,16 +41,12 @@ def step(
         fast = fast_map(operator, *scheme)
         if fast is not None:
             trajectory = fast.step(values, indices, dt, dt_per)
-            if trajectory is None and forward_ad._current_level >= 0:
-                trajectory = fast.dual_step(values, indices, dt, dt_per)
             if trajectory is not None:
                 return trajectory
     action, *rows = values
-    leading = Leading.of(action, rows)
-    if leading is not None:
-        each = (leading.rows(row, indices[place >= len(KINDS)]) for place, row in enumerate(rows))
-        values, indices = (leading.action(action), *each), tuple(map(leading.index, indices))
-        return leading.trajectory(step(operator, values, indices, leading.dt(dt, dt_per), dt_per, backend, *scheme))
+    if any(isinstance(row, Tensor) and row.dim() == 1 for row in rows):  # of all trajectories
+        rows = [row[None] if isinstance(row, Tensor) and row.dim() == 1 else row for row in rows]
+        return step(operator, (action, *rows), indices, dt, dt_per, backend, *scheme)
     if operator.goals:
         scheme = SplineForm(*scheme).scheme
     inputs = prepare_step(operator, Inputs(all_values(values), indices, dt), dt_per)

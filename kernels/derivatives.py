@@ -7,7 +7,6 @@ A C++ kernel computes that gradient, or the reference in float64, which torch ca
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,7 +17,6 @@ from torch.autograd.function import _SingleLevelFunction
 
 from . import reference_backend
 from .backends import Backend, native_kernels
-from .sharding import is_sharded, shards
 from .signature import Signature
 from .types import TENSORS, Inputs, VjpInputs, decoded_rows, encoded_rows, first_given
 
@@ -29,52 +27,12 @@ def dt_gradient(
     name: str, inputs: Inputs, upstream: Tensors, scheme: dict[str, object], backend: str | None = None
 ) -> Tensor:
     """Return the gradient of dt, given those of the map's four outputs (None for zero)."""
-    if is_sharded(inputs.action):
-        compute = functools.partial(dt_gradient, name, scheme=scheme, backend=backend)
-        return shards().dt_gradient(compute, inputs, upstream)
     native = native_kernels() if backend in (None, Backend.NATIVE) and inputs.action.device.type == "cpu" else None
     # The loops do not compute it if it is differentiated itself.
     gradient = None if native is None else native.dt_gradient(name, inputs, upstream, **scheme)
     if gradient is None:
         gradient = reference_backend.dt_gradient(name, inputs, upstream, **scheme)
     return gradient.to(inputs.dt.dtype)
-
-
-def moved_inputs(inputs: Inputs, tangents: Tensors, rate: Tensor | None, action_order: int) -> Inputs | None:
-    """Return the inputs for which the map gives the tangent of a map; None if all tangents are zero.
-
-    A map is linear in all inputs but dt. With one step length for each trajectory, another dt is another unit of time:
-    if dt grows at the relative `rate` r, `[1 or B, 1]`, derivatives of order q by time shrink at q r. Therefore the
-    tangent of output q is the map of the tangents plus q r times each input of order q, less q r times the output,
-    which the caller subtracts. Actions have the order `action_order`.
-    """
-    if rate is None and all(tangent is None for tangent in tangents):
-        return None
-    values, indices, batch = inputs.values, list(inputs.indices), inputs.action.shape[0]
-    moved: list[Tensor | None] = []
-    for place, (value, tangent) in enumerate(zip(values, tangents, strict=True)):
-        order = (place - 1) % 4 if place else action_order
-        if place and rate is not None and rate.shape[0] != 1:  # a shared row moves differently in each trajectory
-            value, tangent = (_rows_of_each(rows, indices[(place - 1) // 4], batch) for rows in (value, tangent))
-        if rate is not None and order and value is not None:
-            by_dt = order * (rate if place else rate[..., None]) * value
-            tangent = by_dt if tangent is None else tangent + by_dt
-        moved.append(tangent)
-    if moved[0] is None:
-        moved[0] = torch.zeros_like(values[0])
-    if values[5] is not None and moved[5] is None:  # the map without a goal is a different map
-        moved[5] = torch.zeros_like(values[5] if rate is None or rate.shape[0] == 1 else values[0][:, 0])
-    for end in range(2):
-        rows = moved[1 + 4 * end : 5 + 4 * end]
-        if all(row is None for row in rows) or (rate is not None and rate.shape[0] != 1):
-            indices[end] = None
-    return Inputs(moved, indices, inputs.dt)
-
-
-def _rows_of_each(rows: Tensor | None, index: Tensor | None, batch: int) -> Tensor | None:
-    if rows is None:
-        return None
-    return rows.expand(batch, -1) if index is None else rows.index_select(0, index)
 
 
 class _Call(NamedTuple):
@@ -90,14 +48,6 @@ class _Call(NamedTuple):
     needs: Sequence[bool]
     """Flags of the wanted results of a vjp."""
     options: Sequence[object]
-    placements: Sequence[object] | None
-    """Placements of trajectories that are DTensors; otherwise None."""
-
-    def placed(self, trajectories: Tensors) -> Tensors:
-        """Redistribute gradients like the trajectories; the gradient of a sum, for example, arrives replicated."""
-        if self.placements is None:
-            return trajectories
-        return [shards().placed(one, self.placements) for one in trajectories]
 
     def vjp_inputs(self, upstream: Tensors, needs: Sequence[bool]) -> VjpInputs:
         """Inputs of the vjp with these upstream gradients."""
@@ -112,7 +62,6 @@ class _Call(NamedTuple):
         values, batch = list(values), self.shape[0]
         if values[0] is None:
             values[0] = first_given(values).new_zeros(self.shape)
-        (values[0],) = self.placed(values[:1])
         goals = decoded_rows(self.counts, self.indices, batch)[1]
         if goals >= 0 and values[5] is None:
             values[5] = values[0].new_zeros(goals, self.shape[2])
@@ -133,13 +82,11 @@ def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction
 
     def setup_context(ctx, inputs: tuple, output: tuple) -> None:
         linear, call = (_split_vjp if is_vjp else _split)(inputs[1:])
-        like = first_given(linear) if is_vjp else output[0]
-        placements = like.placements if is_sharded(like) else None
         ctx.set_materialize_grads(False)
         saved = (*call.indices, call.dt)
         ctx.save_for_backward(*saved, *(linear if ctx.needs_input_grad[dt_place] else ()))
         ctx.save_for_forward(*saved, *linear)
-        ctx.call = call._replace(indices=(), dt=None, placements=placements)
+        ctx.call = call._replace(indices=(), dt=None)
 
     def restored(ctx, tensors: Tensors) -> tuple[Tensors, _Call]:
         return tensors[3:], ctx.call._replace(indices=tensors[:2], dt=tensors[2])
@@ -150,7 +97,7 @@ def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction
             return tuple(results)
         linear, call = restored(ctx, ctx.saved_tensors)
         needs = ctx.needs_input_grad[linear_places]
-        upstream = linear if is_vjp else call.placed(cotangents)
+        upstream = linear if is_vjp else cotangents
         inputs = call.moved(cotangents) if is_vjp else Inputs(linear, call.indices, call.dt)
         if any(needs):
             if is_vjp:
@@ -193,7 +140,7 @@ def _split(arguments: Sequence) -> tuple[Tensors, _Call]:
     start, goal = (end.count for end in inputs.ends)
     # A start that is all None counts as one row.
     counts = encoded_rows((1 if start < 0 else start, goal), inputs.indices, inputs.action.shape[0])
-    return inputs.values, _Call(inputs.indices, inputs.dt, counts, inputs.action.shape, (), options, None)
+    return inputs.values, _Call(inputs.indices, inputs.dt, counts, inputs.action.shape, (), options)
 
 
 def _split_vjp(arguments: Sequence) -> tuple[Tensors, _Call]:
@@ -201,7 +148,7 @@ def _split_vjp(arguments: Sequence) -> tuple[Tensors, _Call]:
     inputs, options = VjpInputs.split(arguments)
     batch, _, dof = inputs.like.shape
     shape = batch, inputs.action_horizon, dof
-    return inputs.upstream, _Call(inputs.indices, inputs.dt, inputs.counts, shape, list(inputs.needs), options, None)
+    return inputs.upstream, _Call(inputs.indices, inputs.dt, inputs.counts, shape, list(inputs.needs), options)
 
 
 def _forward(operator: Signature, call: _Call, inputs: Inputs, needs: Sequence[bool]) -> list[Tensor | None]:

@@ -14,19 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
-from torch.overrides import TorchFunctionMode
 
-from . import reference_backend
 from .arguments import is_watched
 from .backends import launcher
 from .derivatives import derivative
-from .sharding import is_sharded, shards
 from .signature import Signature
 from .types import TENSORS, Inputs, VjpInputs, decoded_rows, first_given
 
@@ -56,10 +51,6 @@ class StepOperator(Signature):
                 return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
 
         def autograd(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
-            if is_sharded(first_given(arguments)):
-                shards().ensure_rules(self)
-            if direction == "forward" and get_proxy_mode() is not None and torch.onnx.is_in_onnx_export():
-                return self._composed_forward(*arguments)
             if not _is_differentiated(arguments[: TENSORS[direction]]):
                 return below_autograd(keyset, *arguments)
             if not torch._C._are_functorch_transforms_active():
@@ -90,12 +81,6 @@ class StepOperator(Signature):
         inputs, options = Inputs.split(arguments)
         batch, horizon, dof = inputs.action.shape
         return tuple(inputs.action.new_empty(batch, self.output_horizon(horizon, options), dof) for _ in range(4))
-
-    def _composed_forward(self, *arguments) -> tuple[Tensor, ...]:
-        """Compose the map of torch's own operations, because ONNX knows no others."""
-        inputs, options = Inputs.split(arguments)
-        with _NumbersByOperations():
-            return getattr(reference_backend, f"{self.name}_forward")(inputs, **self.scheme(options))
 
     def _vmap_forward(self, info, in_dims: Sequence[int | None], *arguments) -> tuple[tuple, tuple]:
         size = info.batch_size
@@ -135,17 +120,6 @@ class StepOperator(Signature):
         folded = inputs._replace(upstream=upstream, indices=indices, dt=dt, counts=counts)
         gradients = self.vjp(*folded.arguments, *options)
         return _unfold(gradients, size), tuple(None if gradient is None else 0 for gradient in gradients)
-
-
-class _NumbersByOperations(TorchFunctionMode):
-    """Makes tables of numbers by operations, because a traced graph must not contain constants."""
-
-    def __torch_function__(self, function, types, arguments=(), options=None) -> object:
-        options = options or {}
-        if function is not torch.tensor:
-            return function(*arguments, **options)
-        table = np.asarray(arguments[0])
-        return torch.stack([torch.full((), x, **options) for x in table.ravel().tolist()]).reshape(table.shape)
 
 
 _LIBRARY = torch.library.Library("traj_integrator", "FRAGMENT")

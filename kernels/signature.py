@@ -34,7 +34,6 @@ class Signature:
         one_dt_for: what needs one step length for each trajectory, for error messages; None if step lengths may differ
             along the horizon.
         action_name: of the action in errors.
-        action_order: which derivative of the position by time an action is, 0 to 3.
 
     """
 
@@ -49,7 +48,6 @@ class Signature:
         splines: bool = False,
         one_dt_for: str | None = None,
         action_name: str = "action",
-        action_order: int = 0,
     ) -> None:
         self.name = name
         self.starts = starts
@@ -57,7 +55,6 @@ class Signature:
         self.extra_horizon = extra_horizon
         self.one_dt_for = one_dt_for
         self.action_name = action_name
-        self.action_order = action_order
         self.truncates = truncates
         self._integrators = integrators
         scheme = (

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from .arguments import promoted, row_indices, step_lengths, truth_values
-from .sharding import is_sharded, shards
-from .signature import KINDS, ROWS, Signature
+from .arguments import promoted, row_indices, step_lengths
+from .signature import KINDS, Signature
 from .types import DT_PER, End, Inputs, VjpInputs, encoded_rows, first_given
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -27,14 +25,6 @@ def prepare_step(operator: Signature, given: Inputs, dt_per: str, action_name: s
     action, (start, goal), dt = given.action, given.ends, given.dt
     name = action_name or operator.action_name
     check_action(action, name)
-    if is_sharded(action):
-        others = {
-            **dict(zip(ROWS, given.values[1:], strict=True)),
-            "start_index": start.index,
-            "goal_index": goal.index,
-            "dt": dt,
-        }
-        shards().check_together({name: action}, others)
     if start.rows[0] is None:
         raise TypeError("start_position: expected a tensor, got None")
     start, goal = _check_end("start", start, action), check_goal(goal, action)
@@ -70,8 +60,6 @@ def prepare_vjp(
                 f"{name}: expected {like.dtype} on {like.device} like the others, got {gradient.dtype} on "
                 f"{gradient.device}"
             )
-    if is_sharded(like):
-        shards().check_together(given, {**{f"{end}_index": index for end, (_, index) in ends.items()}, "dt": dt})
     indices = []
     for end, (rows, index) in ends.items():
         indices.append(_check_index(f"{end}_index", index, like))
@@ -121,21 +109,6 @@ def check_goal(goal: End, action: Tensor) -> End:
     return goal
 
 
-def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, action: Tensor) -> Tensor | None:
-    """Check the mask of goals, `[goal_rows]`, or without an index also one for each trajectory; return it as bool."""
-    if mask is None:
-        return None
-    holds = truth_values("goal_mask", mask, action.device)
-    check_dense("goal_mask", holds)
-    check_device("goal_mask", holds, action)
-    batch = action.shape[0]
-    fits = holds.dim() == 1 and (holds.shape[0] == goal_rows or (goal_index is None and holds.shape[0] in (1, batch)))
-    if not fits:
-        own = "" if goal_index is not None else f", or [batch = {batch}]"
-        raise ValueError(f"goal_mask: expected shape [goal rows = {goal_rows}]{own}, got {list(holds.shape)}")
-    return holds.bool()
-
-
 def _check_end(name: str, end: End, action: Tensor) -> End:
     """Check the rows of start or goal, and their index. The result has one row, one for each trajectory, or a pool.
 
@@ -172,7 +145,7 @@ def _check_end(name: str, end: End, action: Tensor) -> End:
 
 
 def _check_index(name: str, index: object, action: Tensor) -> Tensor | None:
-    index = row_indices(name, index, action.device)
+    index = row_indices(name, index)
     if index is None:
         return None
     check_dense(name, index)
@@ -183,13 +156,13 @@ def _check_index(name: str, index: object, action: Tensor) -> Tensor | None:
 
 
 def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, one_dt_for: str | None) -> Tensor:
-    """`dt` as `[1 or B, 1 or Ha]`, float32 or float64, on the device, or mesh, of actions or gradients."""
+    """`dt` as `[1 or B, 1 or Ha]`, float32 or float64, on the device of actions or gradients."""
     batch, device = like.shape[0], like.device
     if dt_per not in DT_PER:
         raise ValueError(f"dt_per: expected 'step' or 'trajectory', got {dt_per!r}")
-    dt = step_lengths(dt, device)
+    dt = step_lengths(dt)
     if not isinstance(dt, Tensor):
-        return shards().step_lengths(_number_dt(dt, device), like) if is_sharded(like) else _number_dt(dt, device)
+        return _number_dt(dt, device)
     check_dense("dt", dt)
     if not dt.dtype.is_floating_point:
         raise TypeError(f"dt: expected a floating-point tensor, got {dt.dtype}")
@@ -212,26 +185,11 @@ def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, o
             f"dt: {one_dt_for} need one step length per trajectory, a scalar or [batch = {batch}, 1]; "
             f"got shape {list(dt.shape)}"
         )
-    return shards().step_lengths(step, like) if is_sharded(like) else step
+    return step
 
 
 def _number_dt(seconds: float, device: torch.device) -> Tensor:
-    # On CUDA a fill is a launch, which takes a third of the time of a small call.
-    traced = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
-    if device.type == "cuda" and not traced and not torch.cuda.is_current_stream_capturing():
-        return kept_dt(seconds, device)
     if torch.compiler.is_compiling():
         # torch.compile turns a number that multiplies a tensor into an input; it would compile again for each new fill.
         return torch.ones((1, 1), dtype=torch.float64, device=device) * seconds
     return torch.full((1, 1), seconds, dtype=torch.float64, device=device)
-
-
-@functools.lru_cache(maxsize=256)
-def kept_dt(seconds: float, device: torch.device) -> Tensor:
-    """Return a step length as a tensor on a device; it is created once and must not be written to.
-
-    It is copied synchronously, so that it is complete for any stream that reads it; and it is not an inference tensor,
-    so that a later call may save it for its derivative.
-    """
-    with torch.inference_mode(False):
-        return torch.tensor([[seconds]], dtype=torch.float64).to(device)

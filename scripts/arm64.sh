@@ -37,9 +37,8 @@ echo "arm64: the same bits as on this machine for $(wc -l < "$folder/bits") kind
 # Left out: tests that trace or compile (no compiler in that root, and Dynamo takes minutes to import), of Triton (no wheel),
 # those that start processes, which this machine would have to emulate by itself, and that of the most steps, two hundred.
 left_out=(--ignore=test/kernels/test_native_absent.py --ignore=test/kernels/test_operators_tracing.py
-  --ignore=test/kernels/test_sharding.py --ignore=test/kernels/test_triton_kernels.py)
+  --ignore=test/kernels/test_triton_kernels.py)
 for name in kernels/test_native.py::test_every_instruction_set_gives_the_same_bits \
-  kernels/test_native_memory.py::test_the_environment_says_how_much \
   kernels/test_errors.py::test_errors_are_the_same_inside_a_compiled_function_and_under_vmap \
   kernels/test_public_functions.py::test_{compiles,a_number_for_dt_that_changes,exports,a_traced_fit} \
   kernels/test_integration_utils.py::test_{torch_compile,matrix_form_compiles} \

@@ -33,7 +33,6 @@ ROOMS = {
                              "test/kernels/test_quadratic_cost.py"],
     "kernels/triton/*": ["test/kernels/triton_checks.py"],
     "kernels/dropin/*": ["test/kernels/test_integration_utils_buffers.py", "test/kernels/test_integration_utils.py"],
-    "kernels/sharding/*": ["test/kernels/test_sharding.py"],
     "kernels/retime/*": ["test/retime"],
     "kernels/*": ["test/kernels/test_operators_derivatives.py", "test/kernels/test_operators_autograd.py",
                   "test/kernels/test_reference.py", "test/kernels/test_errors.py",

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from scipy.interpolate import CubicSpline
 
-from traj_integrator_ros.kernels.retime import Retimed, certify, retime
+from traj_integrator_ros.kernels.retime import Retimed, retime
 
-from .paths import Limits, as_limits, random_limits, random_path
+from .paths import Limits, as_limits, random_limits, random_path, sampled_ratios
 
 LONGEST = 1.5
 """Longest duration relative to what order 2 and the bends take; the jerk phases come in addition."""
@@ -67,7 +67,7 @@ class Timed:
             return f"takes {lasts:.6g} s, order 2 {self.second_order:.6g} s, with bends {self.bent:.6g} s"
         if not bool((motion.row_times[0].diff() >= 0).all()):
             return "rows are passed out of order"
-        worst = float(certify(times, *states).ratios(as_limits(self.turning.limits)).max())
+        worst = float(sampled_ratios(motion, 0, self.turning.limits).max())
         return "" if worst <= MOST else f"exceeds a limit: {worst:.6f}"
 
 

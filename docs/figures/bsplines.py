@@ -16,13 +16,14 @@ import torch
 from matplotlib.axes import Axes
 from scipy.interpolate import BSpline
 
-from traj_integrator_ros.kernels import bspline_segments, evaluate_bspline
+from traj_integrator_ros.kernels import bspline_step
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
 POINTS = np.array([0.3, 1.0, 0.6, 1.4, 1.2, 0.8])
 START = {"start_position": [[0.0]], "start_velocity": [[0.5]], "start_acceleration": [[0.0]]}
 GOAL = {"goal_position": [[1.0]], "goal_velocity": [[0.0]], "goal_acceleration": [[0.0]]}
-STEPS, DT = 4, 0.05
+SEGMENT = 0.2
+"""Duration of a segment, s."""
 
 
 def main() -> None:
@@ -47,18 +48,13 @@ def main() -> None:
 
 def draw_layout(position: Axes, acceleration: Axes, layout: str, color: str) -> None:
     """Draw one spline, and the ends of its segments, which are the points that a controller is sent."""
-    ends = {name: np.array(value) for name, value in {**START, **GOAL}.items()}
-    points, form = POINTS[None, :, None], {"dt": DT, "degree": 3, "steps": STEPS, "layout": layout}
-    segments = bspline_segments(points, **ends, **form)
-    times = np.linspace(0, segments.time[-1], 600)
-    tensors = {name: torch.as_tensor(value) for name, value in ends.items()}
-    spline = evaluate_bspline(torch.as_tensor(points), **tensors, **form, times=torch.as_tensor(times))
-    for axis, curve, at_ends in (
-        (position, spline.position, segments.position),
-        (acceleration, spline.acceleration, segments.acceleration),
-    ):
-        axis.plot(times, curve[0, :, 0], color=color, label=layout)
-        axis.plot(segments.time, at_ends[0, :, 0], "o", color=color, markersize=4)
+    ends = {name: torch.tensor(value, dtype=torch.float64) for name, value in {**START, **GOAL}.items()}
+    for steps, style in ((60, {"label": layout}), (1, {"marker": "o", "linestyle": "", "markersize": 4})):
+        points, dt = torch.as_tensor(POINTS[None, :, None]), SEGMENT / steps
+        spline = bspline_step(points, **ends, dt=dt, degree=3, steps=steps, layout=layout)
+        times = dt * np.arange(spline.position.shape[1])
+        for axis, curve in ((position, spline.position), (acceleration, spline.acceleration)):
+            axis.plot(times, curve[0, :, 0], color=color, **style)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Computes a checked call of `quadratic_cost`: in one pass of the C++ loops, by operators, or on shards of DTensors."""
+"""Computes a checked call of `quadratic_cost`: in one pass of the C++ loops, or by operators."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from ..backends import Backend, native_kernels
 from ..call import fast_map
 from ..maps.table import ControlMap
 from ..reference_backend import collect_rows
-from ..sharding import shards
+from ..signature import all_values
 from ..types import Inputs
 from .terms import CostTerm, QuadraticCost, Terms, checked_terms, cost_of
 
 _PLAIN = (Tensor, torch.nn.Parameter)
-_HAS_ROWS = CostTerm(weight=True, target=True, terminal_weight=False, limit_weight=False, lower=False, upper=False)
-"""Fields of a term that may differ from row to row of a trajectory; a terminal weight has a batch dimension instead."""
 
 
 class CostProblem(NamedTuple):
@@ -81,21 +79,6 @@ def ordinary_cost(
     return _in_one_pass(values, CostProblem(kernel, Inputs((), indices, dt), terms))
 
 
-def sharded_cost(problem: CostProblem) -> Tensor:
-    """Return the cost, `[B]`, split as the batch is; if the joints are split, it is a partial sum."""
-    table, inputs = shards(), problem.inputs
-    split = table.Shards(inputs.action, problem.kernel.action_name)
-
-    def term_of(term: CostTerm) -> CostTerm:
-        pairs = zip(term, _HAS_ROWS, strict=True)
-        layouts = (None if part is None else table.weights_layout(part.dim(), with_rows=rows) for part, rows in pairs)
-        return CostTerm(*map(split.local, term, layouts))
-
-    terms = tuple(term_of(term) for term in problem.terms)
-    local = problem._replace(inputs=split.inputs(inputs), terms=terms)
-    return split.whole(cost_of_problem(local), table.COSTS, inputs.action.shape[:1])
-
-
 def _in_one_pass(values: Sequence[Tensor | None], problem: CostProblem) -> Tensor | None:
     """Return the cost by the loops; None, without any effect, if they cannot compute it.
 
@@ -105,9 +88,30 @@ def _in_one_pass(values: Sequence[Tensor | None], problem: CostProblem) -> Tenso
     native = None if torch.compiler.is_compiling() else native_kernels()
     if native is None:
         return None
-    kernel, inputs = problem.kernel, problem.inputs
+    kernel, (_, indices, dt), terms = problem.kernel, problem.inputs, problem.terms
+    recorded, action = native.records(*values), values[0]
+    position, velocity, acceleration, jerk = terms
+    if recorded is None or native.records(*indices, dt, *position, *velocity, *acceleration, *jerk) is not False:
+        return None
+    if not native.has_ends(values, indices):
+        return None
+    for row in values:
+        if row is not None and row.dtype is not action.dtype:
+            return None
+    batch, _, dof = action.shape
+    cost, of_action, of_rows = torch.empty(batch, dtype=action.dtype), None, ()
+    if recorded:
+        shown = native.shown(values)
+        of_action = None if shown[0] is None else torch.empty(action.shape, dtype=action.dtype)
+        of_rows = [None if row is None else torch.empty(batch, dof, dtype=torch.float64) for row in shown[1:]]
     kind = fast_map(kernel.operator, *kernel.scheme).kind
-    return native.cost(_FusedCost.apply, problem, kind, values, inputs.indices, inputs.dt, problem.terms)
+    try:
+        native.quadratic_cost(kind, values, indices, dt, terms, cost, of_action, of_rows)
+    except native.UNFIT:
+        return None
+    if not recorded:
+        return cost
+    return _FusedCost.apply((cost, problem, (*all_values(values), of_action, *of_rows)), *shown)
 
 
 class _FusedCost(_SingleLevelFunction):

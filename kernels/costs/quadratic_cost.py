@@ -5,13 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backends import Backend, check_backend
-from ..maps.goal import goal_or_rest, with_goal
+from ..maps.goal import with_goal
 from ..maps.table import ControlMap
 from ..maps.table import control_map as map_of
-from ..sharding import is_sharded
 from ..types import DT_PER, ControlSpace, Inputs, Trajectory
 from ..validation import prepare_step
-from .fused import CostProblem, cost_of_problem, ordinary_cost, sharded_cost
+from .fused import CostProblem, cost_of_problem, ordinary_cost
 from .terms import QuadraticCost, checked_duration_weight, checked_terms
 
 
@@ -31,7 +30,6 @@ def quadratic_cost(
     goal_jerk: Tensor | None = None,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
-    goal_mask: Tensor | None = None,
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Tensor:
@@ -40,8 +38,7 @@ def quadratic_cost(
     On the CPU, one pass computes map, cost and the gradients of actions, start and goal, in float64 for every dtype. No
     trajectory is written to memory, and the gradients are ready together with the cost. A gradient of dt or of the
     cost's own tensors, a second derivative, and transforms use a composition of the maps' and torch's own operators.
-    The cost is differentiable in every tensor argument, to any order. DTensors are computed on their shards; weights,
-    targets and limits may then be plain tensors, the same on every device.
+    The cost is differentiable in every tensor argument, to any order.
 
     `cost` has weights, targets and limits of the four outputs (`CostTerm`), and the weight of the duration.
     `control_map` is a map, or an argument of the function of that name. All other arguments and the errors are those of
@@ -61,31 +58,22 @@ def quadratic_cost(
         for kind in range(taken, len(rows)):
             if rows[kind] is not None:
                 raise ValueError(f"{end}_{Trajectory._fields[kind]}: expected None, because {kernel.name} takes none")
-    if not goals:
-        for name, value in (("goal_index", goal_index), ("goal_mask", goal_mask)):
-            if value is not None:
-                raise ValueError(f"{name}: expected None, because {kernel.name} takes no goal")
-    placed = kernel.goal_place and (goal_position is not None or goal_index is not None or goal_mask is not None)
-    plain = chosen is None and goal_mask is None and cost.duration_weight is None and not placed
+    if not goals and goal_index is not None:
+        raise ValueError(f"goal_index: expected None, because {kernel.name} takes no goal")
+    placed = kernel.goal_place and (goal_position is not None or goal_index is not None)
+    plain = chosen is None and cost.duration_weight is None and not placed
     if plain and dt_per in DT_PER:
         value = ordinary_cost(kernel, (action, *start, *goal), (start_index, goal_index), dt, cost)
         if value is not None:
             return value
     if placed:
-        action = with_goal(action, goal_position, goal_index, kernel.goal_place, goal_mask)
+        action = with_goal(action, goal_position, goal_index, kernel.goal_place)
         goal, goal_index = (None,) * 4, None
-    elif goal_mask is not None:
-        goal, goal_index = goal_or_rest(action, goal, goal_index, goal_mask, operator.action_name), None
     inputs = prepare_step(operator, Inputs((action, *start, *goal), (start_index, goal_index), dt), dt_per)
     batch, horizon, dof = action.shape
     terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
-    problem = CostProblem(kernel, inputs, terms, chosen)
-    value = sharded_cost(problem) if is_sharded(action) else cost_of_problem(problem)
+    value = cost_of_problem(CostProblem(kernel, inputs, terms, chosen))
     if cost.duration_weight is None:
         return value
-    if is_sharded(action):
-        raise ValueError(
-            "duration_weight: expected None with DTensors, got a weight; add it to the sum over the joints"
-        )
     weight = checked_duration_weight(cost, action)
     return value + (weight * kernel.duration(inputs.dt, horizon)).to(value.dtype)

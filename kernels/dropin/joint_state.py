@@ -34,10 +34,6 @@ class TensorDeviceType:
         """Return the keyword arguments for torch's factories: `torch.zeros(3, **tensor_args.as_torch_dict())`."""
         return {"device": torch.device(self.device), "dtype": self.dtype}
 
-    def to_device(self, data: Tensor | list | float) -> Tensor:
-        """Return `data` (tensor, numpy array, list or number) as a tensor of this device and dtype."""
-        return torch.as_tensor(data, device=self.device, dtype=self.dtype)
-
 
 @dataclass(eq=False)
 class JointState:
@@ -63,39 +59,6 @@ class JointState:
             self.joint_names = tuple(self.joint_names)
         _check(self)
 
-    @classmethod
-    def zeros(
-        cls, shape: Sequence[int], tensor_args: TensorDeviceType | None = None, joint_names: Sequence[str] | None = None
-    ) -> JointState:
-        """Return a state at rest at 0: every field zeros of `shape` (`[..., dof]`)."""
-        options = (tensor_args or TensorDeviceType()).as_torch_dict()
-        return cls(*(torch.zeros(tuple(shape), **options) for _ in FIELDS), joint_names=joint_names)
-
-    @staticmethod
-    def stack(states: Sequence[JointState], dim: int = 0) -> JointState:
-        """Return the states along a new dimension `dim`, which comes before the dof; all have the same joints."""
-        return _join(states, torch.stack, dim, 1)
-
-    @staticmethod
-    def cat(states: Sequence[JointState], dim: int = 0) -> JointState:
-        """Return the states one after the other along `dim`, which is not the dof; all have the same joints."""
-        return _join(states, torch.cat, dim, 0)
-
-    @property
-    def shape(self) -> torch.Size:
-        """Shape of every field, `[..., dof]`."""
-        return self.position.shape
-
-    @property
-    def dof(self) -> int:
-        """Number of joints."""
-        return self.position.shape[-1]
-
-    def __len__(self) -> int:
-        if self.position.dim() < 2:
-            raise TypeError(f"len() of a JointState of shape {list(self.shape)}: one state has no rows")
-        return self.position.shape[0]
-
     def __getitem__(self, index: Index | tuple[Index, ...]) -> JointState:
         """Return the rows picked by `index` in every field: `state[0]`, `state[:, 1:]`, `state[..., -1]`."""
         parts = index if isinstance(index, tuple) else (index,)
@@ -106,14 +69,6 @@ class JointState:
     def unsqueeze(self, dim: int) -> JointState:
         """Return the state with a dimension of 1 at `dim`, which comes before the dof (negative: from the end)."""
         return self._map(lambda field: field.unsqueeze(_row_dim(dim, field.dim())))
-
-    def clone(self) -> JointState:
-        """Return a state with memory of its own; gradients flow through."""
-        return self._map(Tensor.clone)
-
-    def detach(self) -> JointState:
-        """Return the same numbers without their history."""
-        return self._map(Tensor.detach)
 
     def to(self, target: TensorDeviceType | torch.device | torch.dtype | str) -> JointState:
         """Return the state on the device and / or in the dtype that `target` names."""
@@ -162,8 +117,9 @@ def _check(state: JointState) -> None:
             expected = "[..., dof]" if field.dim() < 1 else f"the position's shape {list(state.position.shape)}"
             raise ValueError(f"{name}: expected {expected}, got shape {list(field.shape)}")
     names = state.joint_names
-    if names is not None and (len(names) != state.dof or len(set(names)) != len(names)):
-        raise ValueError(f"joint_names: expected {state.dof} different names, got {list(names)}")
+    dof = state.position.shape[-1]
+    if names is not None and (len(names) != dof or len(set(names)) != len(names)):
+        raise ValueError(f"joint_names: expected {dof} different names, got {list(names)}")
 
 
 def _row_dim(dim: int, row_dims: int) -> int:
@@ -172,23 +128,6 @@ def _row_dim(dim: int, row_dims: int) -> int:
     if not 0 <= place < row_dims:
         raise IndexError(f"dim: expected a place before the dof, in [0, {row_dims - 1}], got {dim}")
     return place
-
-
-def _join(
-    states: Sequence[JointState], join: Callable[[list[Tensor], int], Tensor], dim: int, new_dims: int
-) -> JointState:
-    if not states:
-        raise ValueError("states: expected at least one JointState, got none")
-    first = states[0]
-    fields = _given(first).keys()
-    for state in states[1:]:
-        if state.joint_names != first.joint_names:
-            raise ValueError(f"states: expected the joint names {first.joint_names}, got {state.joint_names}")
-        if _given(state).keys() != fields:
-            raise ValueError(f"states: expected the fields {list(fields)} in each, got {list(_given(state))}")
-    place = _row_dim(dim, first.position.dim() - 1 + new_dims)
-    joined = {name: join([getattr(state, name) for state in states], place) for name in fields}
-    return JointState(**joined, joint_names=first.joint_names)
 
 
 def _flatten(state: JointState) -> tuple[list[Tensor], _Context]:

@@ -11,7 +11,6 @@ from ..operator import StepOperator
 from ..reference_backend import start_rows
 from ..types import BsplineLayout, Inputs, Trajectory
 from ..validation import prepare_step
-from .goal import goal_or_rest
 
 
 def bspline_step(
@@ -31,7 +30,6 @@ def bspline_step(
     layout: BsplineLayout | str = BsplineLayout.TIGHT,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
-    goal_mask: Tensor | None = None,
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Trajectory:
@@ -54,8 +52,7 @@ def bspline_step(
     argument, to any order; dt affects the positions, too, through h in the points that represent a state.
 
     Args:
-        control_points: `[B, n, D]`, rad; float32, float64, float16 or bfloat16. Or `[n, D]`, or with more leading
-            dimensions, as for the actions of `clique_step`.
+        control_points: `[B, n, D]`, rad; float32, float64, float16 or bfloat16.
         start_position: `[B, D]` rad, `[D]` for all, or a pool `[S, D]` for `start_index`; the dtype of the points.
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.
@@ -71,8 +68,6 @@ def bspline_step(
         layout: "tight" or "curobo".
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-        goal_mask: bool or uint8, one for each goal row (or, without an index, each trajectory): trajectories whose goal
-            is masked out come to rest at the last control point, as without a goal. None: all hold.
         dt_per: what a one-dimensional `dt` has one element for; here it can only be "trajectory".
         backend: the backend that computes; None for the device's default (see `backend_info`).
 
@@ -88,23 +83,17 @@ def bspline_step(
     """
     start = (control_points, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    if goal_mask is not None:
-        goal, goal_index = goal_or_rest(control_points, goal, goal_index, goal_mask), None
     return step(BSPLINE, (*start, *goal), (start_index, goal_index), dt, dt_per, backend, degree, steps, layout)
 
 
 def spline_arguments(
-    given: Inputs, dt_per: str, goal_mask: Tensor | None = None, name: str = "control_points"
+    given: Inputs, dt_per: str, name: str = "control_points"
 ) -> tuple[Tensor, list[Tensor], list[Tensor] | None, Tensor, torch.dtype]:
     """Check the arguments as `bspline_step` does; actions are control points, or what `name` calls them in errors.
 
     Returns what the functions of `reference` take, in float64: actions, start, goal, dt `[1 or B, 1, 1]`; and the dtype
     of the result: that of the actions, or float32 where autocast widens them.
     """
-    if goal_mask is not None:
-        action, goal = given.action, given.ends[1]
-        goal = goal_or_rest(action, *goal, goal_mask, name)
-        given = given._replace(values=(*given.values[:5], *goal), indices=(given.indices[0], None))
     inputs = prepare_step(BSPLINE, given, dt_per, name)
     action = inputs.action
     begin, end = (None if end.rows[0] is None else start_rows(*end, action) for end in inputs.ends)

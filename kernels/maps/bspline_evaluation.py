@@ -1,38 +1,18 @@
-"""Evaluates a B-spline trajectory at any times, and returns the polynomials of its segments."""
+"""Evaluates a B-spline trajectory at any times."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .. import reference
 from ..splines.form import SplineForm
-from ..splines.weights import ORDERS, POLYNOMIALS, basis
+from ..splines.weights import ORDERS, POLYNOMIALS
 from ..types import BsplineLayout, Inputs, Trajectory
 from ..validation import check_device
 from .bspline import spline_arguments
-
-
-class SplineSegments(NamedTuple):
-    """The `S` segments of `[B]` splines, in float64."""
-
-    time: np.ndarray
-    """Ends of the segments, s since the start, `[S + 1]`, or `[B, S + 1]` if dt differs by trajectory."""
-    position: np.ndarray
-    """Positions at the ends of the segments, `[B, S + 1, D]`."""
-    velocity: np.ndarray
-    acceleration: np.ndarray
-    jerk: np.ndarray
-    """Jerk at the ends, where it may jump: that of the segment that begins there; at the last end, of the last segment.
-    """
-    coefficients: np.ndarray
-    """`[B, S, K + 1, D]`: position is `sum_k coefficients[:, i, k] tau^k`, tau in s since segment i began."""
 
 
 def evaluate_bspline(
@@ -53,7 +33,6 @@ def evaluate_bspline(
     times: Tensor | Sequence[float],
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
-    goal_mask: Tensor | None = None,
     dt_per: str = "step",
 ) -> Trajectory:
     """Evaluate the spline of `bspline_step` at any times; computed in float64, and differentiable in the times as well.
@@ -73,7 +52,7 @@ def evaluate_bspline(
     start = (control_points, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
     given = Inputs((*start, *goal), (start_index, goal_index), dt)
-    points, start, goal, step, dtype = spline_arguments(given, dt_per, goal_mask)
+    points, start, goal, step, dtype = spline_arguments(given, dt_per)
     batch, points_given, dof = points.shape
     times = _check_times(times, control_points)
     length = form.steps * step
@@ -100,60 +79,6 @@ def evaluate_bspline(
     return Trajectory(*outputs)
 
 
-def bspline_segments(
-    control_points: ArrayLike,
-    start_position: ArrayLike,
-    start_velocity: ArrayLike | None = None,
-    start_acceleration: ArrayLike | None = None,
-    start_jerk: ArrayLike | None = None,
-    *,
-    goal_position: ArrayLike | None = None,
-    goal_velocity: ArrayLike | None = None,
-    goal_acceleration: ArrayLike | None = None,
-    goal_jerk: ArrayLike | None = None,
-    dt: ArrayLike,
-    degree: int = 3,
-    steps: int = 4,
-    layout: BsplineLayout | str = BsplineLayout.TIGHT,
-    start_index: ArrayLike | None = None,
-    goal_index: ArrayLike | None = None,
-    goal_mask: ArrayLike | None = None,
-) -> SplineSegments:
-    """Split the spline of `bspline_step` into its polynomials.
-
-    A controller that interpolates points by quintics through position, velocity and acceleration reproduces a spline of
-    degree 3, 4 or 5 exactly from these ends: `(n + K) + 1` points instead of `(n + K) steps + 1`.
-
-    The arguments are those of `bspline_step`, as tensors or as arrays of any real dtype.
-
-    Returns:
-        SplineSegments of numpy arrays.
-
-    Raises:
-        ValueError: an argument of a wrong shape or value, named.
-
-    """
-    form = SplineForm(degree, steps, layout)
-    start = (control_points, start_position, start_velocity, start_acceleration, start_jerk)
-    goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    values = [None if rows is None else _real(rows) for rows in (*start, *goal)]
-    picks = (start_index, goal_index, goal_mask)
-    *indices, mask = (one.detach().cpu() if isinstance(one, Tensor) else one for one in picks)
-    given = Inputs(values, indices, _real(dt) if np.ndim(dt) else float(dt))
-    points, start, goal, step, _ = spline_arguments(given, "step", mask)
-    length, count = form.steps * step, form.segments(points.shape[1])
-    with torch.no_grad():
-        states = reference.bspline(points, start, goal, length, SplineForm(form.degree, 1, form.layout))
-        points = reference.extended_points(points, start, goal, length, form)
-    h = length.numpy()  # [1 or B, 1, 1]
-    time = np.arange(count + 1) * h[:, :, 0]
-    return SplineSegments(
-        time if time.shape[0] > 1 else time[0],
-        *(output.numpy() for output in states),
-        _coefficients(points.numpy(), h[..., None], form.degree),
-    )
-
-
 def _check_times(times: Tensor | Sequence[float], control_points: Tensor) -> Tensor:
     if not isinstance(times, Tensor):
         times = torch.tensor(times, dtype=torch.float64, device=control_points.device)
@@ -164,21 +89,3 @@ def _check_times(times: Tensor | Sequence[float], control_points: Tensor) -> Ten
     if times.dim() not in (1, 2) or (times.dim() == 2 and times.shape[0] not in (1, batch)):
         raise ValueError(f"times: expected shape [times] or [batch = {batch}, times], got {list(times.shape)}")
     return times if times.dim() == 2 else times[None]
-
-
-def _coefficients(points: np.ndarray, length: np.ndarray, degree: int) -> np.ndarray:
-    """Taylor coefficients at the beginning of each segment, from differences of the control points, as for the rows."""
-    pieces = points.shape[1] - degree
-    terms = []
-    for order in range(degree + 1):
-        weights = basis(degree - order, 0, 1)
-        near = sum(weight * points[:, m : m + pieces] for m, weight in enumerate(weights))
-        terms.append(near / math.factorial(order))
-        points = np.diff(points, axis=1)
-    powers = length ** np.arange(degree + 1)[:, None]
-    return np.stack(terms, axis=2) / powers
-
-
-def _real(value: ArrayLike) -> Tensor:
-    value = value.detach().cpu() if isinstance(value, Tensor) else np.array(value, dtype=np.float64)
-    return torch.as_tensor(value).double()

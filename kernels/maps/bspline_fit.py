@@ -8,13 +8,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..arguments import row_indices, values_hidden
+from ..arguments import values_hidden
 from ..backends import Backend
 from ..splines.form import SplineForm
 from ..splines.weights import ORDERS
 from ..types import BsplineLayout, Inputs
 from .bspline import BSPLINE, spline_arguments
-from .goal import mask_of_each
 
 
 def fit_bspline(
@@ -34,7 +33,6 @@ def fit_bspline(
     layout: BsplineLayout | str = BsplineLayout.TIGHT,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
-    goal_mask: Tensor | None = None,
     dt_per: str = "step",
 ) -> Tensor:
     """Fit the control points whose trajectory comes closest to the positions at every row, by least squares.
@@ -57,21 +55,8 @@ def fit_bspline(
     form = SplineForm(degree, steps, layout)
     start = (position, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    if goal_mask is not None and goal_position is None:
-        raise ValueError("goal_position: expected a tensor with goal_mask, got None")
-    to_goal = _fit(Inputs((*start, *goal), (start_index, goal_index), dt), dt_per, form)
-    if goal_mask is None:
-        return to_goal
-    to_rest = _fit(Inputs((*start, *[None] * ORDERS), (start_index, None), dt), dt_per, form)
-    index = row_indices("goal_index", goal_index, position.device)
-    rows = 1 if goal_position.dim() == 1 else goal_position.shape[0]
-    holds = mask_of_each(goal_mask, rows, index, position)
-    return torch.where(holds[..., None], to_goal, to_rest)
-
-
-def _fit(given: Inputs, dt_per: str, form: SplineForm) -> Tensor:
-    wanted, start, goal, steps, dtype = spline_arguments(given, dt_per, name="position")
-    position = given.action
+    given = Inputs((*start, *goal), (start_index, goal_index), dt)
+    wanted, start, goal, steps, dtype = spline_arguments(given, dt_per, "position")
     pieces = position.shape[1] - 1  # not divmod, which torch.compile cannot trace for a symbolic size
     points = pieces // form.steps - form.head
     if pieces % form.steps != 0 or points < 1:

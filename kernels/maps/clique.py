@@ -22,7 +22,6 @@ def clique_step(
     goal_position: Tensor | None = None,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
-    goal_mask: Tensor | None = None,
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Trajectory:
@@ -33,8 +32,7 @@ def clique_step(
     gradient 0. Differentiable in every tensor argument, to any order.
 
     Args:
-        action: `[B, H, D]` positions, rad; float32, float64, float16 or bfloat16. Or `[H, D]`, or with more leading
-            dimensions: those of the outputs; then `[B` stands for them in the shapes below.
+        action: `[B, H, D]` positions, rad; float32, float64, float16 or bfloat16.
         start_position: `[B, D]` rad, `[D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.
@@ -44,8 +42,6 @@ def clique_step(
         goal_position: like `start_position`, its pool for `goal_index`; needs H >= 2. None: no goal.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-        goal_mask: bool or uint8, one for each goal row (or, without an index, each trajectory): a goal that is masked
-            out replaces nothing. None: all hold.
         dt_per: what a one-dimensional `dt` has one element for: "step" (`[H]`) or "trajectory" (`[B]`).
         backend: the backend that computes; None for the device's default (see `backend_info`).
 
@@ -58,8 +54,8 @@ def clique_step(
         BackendUnavailable: the backend cannot run on this device.
 
     """
-    if goal_position is not None or goal_index is not None or goal_mask is not None:
-        action = with_goal(action, goal_position, goal_index, CLIQUE_GOAL, goal_mask)
+    if goal_position is not None or goal_index is not None:
+        action = with_goal(action, goal_position, goal_index, CLIQUE_GOAL)
     values = (action, start_position, start_velocity, start_acceleration)
     return step(CLIQUE, values, (start_index, None), dt, dt_per, backend)
 
@@ -75,7 +71,6 @@ def clique_central_step(
     goal_position: Tensor | None = None,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
-    goal_mask: Tensor | None = None,
     dt_per: str = "step",
     truncate_terminal_gradient: bool = False,
     backend: Backend | str | None = None,
@@ -94,8 +89,8 @@ def clique_central_step(
         Trajectory of `[B, Ha + 4, D]` tensors in the action's dtype.
 
     """
-    if goal_position is not None or goal_index is not None or goal_mask is not None:
-        action = with_goal(action, goal_position, goal_index, CLIQUE_CENTRAL_GOAL, goal_mask)
+    if goal_position is not None or goal_index is not None:
+        action = with_goal(action, goal_position, goal_index, CLIQUE_CENTRAL_GOAL)
     values = (action, start_position, start_velocity, start_acceleration, start_jerk)
     return step(CLIQUE_CENTRAL, values, (start_index, None), dt, dt_per, backend, truncate_terminal_gradient)
 

@@ -1,148 +1,35 @@
-"""Goals in front of the maps: a goal position in place of an action, and goals that hold for some trajectories only."""
+"""A goal position in place of an action, in front of the maps of positions."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from ..arguments import promoted
-from ..leading import Leading
-from ..sharding import is_sharded, shards
-from ..signature import ROWS
 from ..types import End
-from ..validation import check_action, check_goal, check_goal_mask
+from ..validation import check_action, check_goal
 
 
-def with_goal(
-    action: Tensor, goal_position: Tensor | None, goal_index: Tensor | None, place: int, goal_mask: Tensor | None = None
-) -> Tensor:
-    """Return the actions with the goal at `place`, counted from the end (-1: the last), where `goal_mask` is true."""
-    leading = Leading.of(action)
-    if leading is not None:
-        goal = leading.rows(goal_position, goal_index), leading.index(goal_index), place, leading.index(goal_mask)
-        return with_goal(leading.action(action), *goal).reshape(action.shape)
-
-    def replaced(action: Tensor, rows: Sequence[Tensor], index: Tensor | None, mask: Tensor | None) -> list[Tensor]:
-        if action.shape[1] < -place:
-            raise ValueError(f"action: expected a horizon >= {-place} with a goal, got {action.shape[1]}")
-        row = _of_each(rows[0], index, action.shape[0])
-        if mask is not None:
-            row = torch.where(_of_each(mask, index, action.shape[0])[:, None], row, action[:, place])
-        return [_with_row(action, row, place)]
-
-    return _on_shards(replaced, action, (goal_position,), goal_index, goal_mask, "action")[0]
+def with_goal(action: Tensor, goal_position: Tensor | None, goal_index: Tensor | None, place: int) -> Tensor:
+    """Return the actions with the goal at `place`, counted from the end (-1: the last)."""
+    action, goal_position = promoted((action, goal_position))
+    check_action(action, "action")
+    (rows,), index = check_goal(End((goal_position,), goal_index), action)
+    if action.shape[1] < -place:
+        raise ValueError(f"action: expected a horizon >= {-place} with a goal, got {action.shape[1]}")
+    # Indexing sums gradients in the same order in every run; index_select does not on CUDA.
+    row = rows.expand(action.shape[0], -1) if index is None else rows[index.long()]
+    return _with_row(action, row, place)
 
 
-def goal_or_rest(
-    control_points: Tensor,
-    goal: Sequence[Tensor | None],
-    goal_index: Tensor | None,
-    goal_mask: Tensor,
-    name: str = "control_points",
-) -> tuple[Tensor | None, ...]:
-    """Return the goal state of each trajectory, `[B, D]`: rest at the last control point where `goal_mask` is false.
-
-    To rest at the last control point is what splines do without a goal, in every layout: the points that represent this
-    state are that control point, repeated. Leading dimensions of the control points become one.
-    """
-    leading = Leading.of(control_points)
-    if leading is not None:
-        rows = tuple(leading.rows(row, goal_index) for row in goal)
-        given = rows, leading.index(goal_index), leading.index(goal_mask)
-        return goal_or_rest(leading.action(control_points), *given, name)
-
-    def chosen(
-        points: Tensor, rows: Sequence[Tensor | None], index: Tensor | None, mask: Tensor
-    ) -> list[Tensor | None]:
-        batch = points.shape[0]
-        holds = _of_each(mask, index, batch)[:, None]
-        rest = [points[:, -1], *[points.new_zeros(()) for _ in rows[1:]]]
-        return [
-            row if row is None else torch.where(holds, _of_each(row, index, batch), still)
-            for row, still in zip(rows, rest, strict=True)
-        ]
-
-    return tuple(_on_shards(chosen, control_points, goal, goal_index, goal_mask, name))
-
-
-def goal_vjp(
-    grad_action: Tensor, goal_rows: int, goal_index: Tensor | None, place: int, goal_mask: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def goal_vjp(grad_action: Tensor, goal_rows: int, goal_index: Tensor | None, place: int) -> tuple[Tensor, Tensor]:
     """Vjp of `with_goal`: gradients of the actions, and of the goal rows."""
     batch, _, dof = grad_action.shape
-    if is_sharded(grad_action):
-        table = shards()
-        split, layout = table.Shards(grad_action, "upstream"), table.rows_layout(goal_rows, goal_index, batch)
-        local = split.local(grad_action, table.TRAJECTORIES)
-        rows = local.shape[0] if goal_index is None and goal_rows == batch > 1 else goal_rows
-        action, goal = goal_vjp(local, rows, split.local(goal_index, table.INDEX), place)
-        whole = split.whole(action, table.TRAJECTORIES, grad_action.shape)
-        return whole, split.whole(goal, layout, (goal_rows, dof), gradient=True)
     row = grad_action[:, place]
-    kept = torch.zeros_like(row)
-    if goal_mask is not None:
-        holds = mask_of_each(goal_mask, goal_rows, goal_index, grad_action)
-        kept, row = torch.where(holds, kept, row), torch.where(holds, row, kept)
-    action = _with_row(grad_action, kept, place)
+    action = _with_row(grad_action, torch.zeros_like(row), place)
     if goal_index is not None:
         return action, row.new_zeros(goal_rows, dof).index_put((goal_index.long(),), row, accumulate=True)
     return action, row.clone() if goal_rows == batch else row.sum(0, keepdim=True)
-
-
-def goal_or_rest_vjp(
-    grad_goal: Sequence[Tensor | None], points: int, goal_rows: int, goal_index: Tensor | None, goal_mask: Tensor
-) -> tuple[Tensor, ...]:
-    """Vjp of `goal_or_rest`: gradients of the control points, `[B, n, D]`, and of the goal rows; not all are None."""
-    kinds = [kind for kind, gradient in enumerate(grad_goal) if gradient is not None]
-    like = grad_goal[kinds[0]]
-    batch, dof = like.shape
-
-    def chosen(control_points: Tensor, *goal: Tensor) -> list[Tensor]:
-        rows = goal_or_rest(control_points, goal, goal_index, goal_mask)
-        return [rows[kind] for kind in kinds]
-
-    zero = like.new_zeros(goal_rows, dof)
-    _, pull = torch.func.vjp(chosen, like.new_zeros(batch, points, dof), *[zero] * len(grad_goal))
-    return pull([grad_goal[kind] for kind in kinds])
-
-
-def mask_of_each(goal_mask: Tensor, goal_rows: int, goal_index: Tensor | None, like: Tensor) -> Tensor:
-    """Return whether the goal holds for each trajectory, `[B, 1]`."""
-    mask = check_goal_mask(goal_mask, goal_rows, goal_index, like)
-    return _of_each(mask, goal_index, like.shape[0])[:, None]
-
-
-def _on_shards(compute, action, goal, goal_index, goal_mask, name: str) -> list[Tensor | None]:
-    """Check the arguments, and compute on them, or on a device's own shards of DTensors: `[B, ...]` results."""
-    action, *rows = promoted((action, *goal))
-    goal = End(rows, goal_index)
-    check_action(action, name)
-    sharded = is_sharded(action)
-    if sharded:
-        named = dict(zip(ROWS[4:], rows, strict=False))
-        shards().check_together({name: action}, {**named, "goal_index": goal_index})
-    if rows[0] is None and goal_index is None:
-        raise ValueError("goal_position: expected a tensor with goal_mask, got None")
-    goal = check_goal(goal, action)
-    batch = action.shape[0]
-    mask = check_goal_mask(goal_mask, goal.count, goal.index, action)
-    if not sharded:
-        return compute(action, goal.rows, goal.index, mask)
-    table = shards()
-    split = table.Shards(action, name)
-    local_mask = None if mask is None else split.local(mask, table.dt_layout(mask.shape[0], batch))
-    results = compute(split.local(action, table.TRAJECTORIES), *split.end(goal, batch), local_mask)
-    own = table.rows_layout(batch, None, batch), (batch, action.shape[2])
-    layouts = {3: (table.TRAJECTORIES, action.shape), 2: own}
-    return [None if one is None else split.whole(one, *layouts[one.dim()]) for one in results]
-
-
-def _of_each(rows: Tensor, goal_index: Tensor | None, batch: int) -> Tensor:
-    """Return the row that each trajectory has."""
-    # Indexing sums gradients in the same order in every run; index_select does not on CUDA.
-    return rows.expand(batch, *rows.shape[1:]) if goal_index is None else rows[goal_index.long()]
 
 
 def _with_row(action: Tensor, row: Tensor, place: int) -> Tensor:

@@ -84,6 +84,6 @@ def integrator_name(integrator: AccelerationIntegrator | str) -> str:
 
 # Plain strings, because torch.compile of older versions cannot trace an enum.
 _INTEGRATORS = tuple(scheme.value for scheme in AccelerationIntegrator)
-VELOCITY = StepOperator("velocity", action_order=1)
-ACCELERATION = StepOperator("acceleration", integrators=AccelerationIntegrator, action_order=2)
-JERK = StepOperator("jerk", action_order=3)
+VELOCITY = StepOperator("velocity")
+ACCELERATION = StepOperator("acceleration", integrators=AccelerationIntegrator)
+JERK = StepOperator("jerk")

@@ -17,13 +17,12 @@ from ..arguments import row_indices
 from ..backends import Backend, check_backend
 from ..call import fast_map
 from ..operator import StepOperator
-from ..sharding import is_sharded
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, Trajectory
 from ..validation import prepare_vjp
 from .bspline import BSPLINE, bspline_step
 from .clique import CLIQUE, CLIQUE_CENTRAL, CLIQUE_CENTRAL_GOAL, CLIQUE_GOAL, clique_central_step, clique_step
-from .goal import goal_or_rest_vjp, goal_vjp
+from .goal import goal_vjp
 from .held import ACCELERATION, JERK, VELOCITY, acceleration_step, jerk_step, velocity_step
 
 Rows = TypeVar("Rows", Tensor, np.ndarray)
@@ -86,7 +85,6 @@ class ControlMap:
         dt_per: str = "step",
         goal_rows: int | None = None,
         goal_index: Tensor | None = None,
-        goal_mask: Tensor | None = None,
         needs: Sequence[bool] = (True,) * 7,
         backend: Backend | str | None = None,
     ) -> tuple[Tensor | None, ...]:
@@ -109,16 +107,11 @@ class ControlMap:
 
         """
         kinds = len(self.goal)
-        like = next((gradient for gradient in upstream if isinstance(gradient, Tensor)), None)
-        if like is not None:
-            goal_index = row_indices("goal_index", goal_index, like.device)
+        goal_index = row_indices("goal_index", goal_index)
         if goal_rows is not None and not kinds:
             raise ValueError(f"goal_rows: expected None, because {self.name} takes no goal, got {goal_rows}")
-        for name, given in (("goal_index", goal_index), ("goal_mask", goal_mask)):
-            if given is not None and goal_rows is None:
-                raise ValueError(f"goal_rows: expected a number of rows with {name}, got None")
-        if goal_mask is not None and is_sharded(like):
-            raise TypeError("goal_mask: expected None with DTensors, got a mask; differentiate the step instead")
+        if goal_index is not None and goal_rows is None:
+            raise ValueError("goal_rows: expected a number of rows with goal_index, got None")
         needs = [*needs, *[False] * (4 + kinds - len(needs))]
         goals = needs[4 : 4 + kinds]
 
@@ -141,18 +134,9 @@ class ControlMap:
             action, *starts = vjp(needs[0] or any(goals), (), None, None)
             goal = None
             if action is not None:
-                action, goal = goal_vjp(action, goal_rows, goal_index, self.goal_place, goal_mask)
+                action, goal = goal_vjp(action, goal_rows, goal_index, self.goal_place)
             return (action if needs[0] else None, *starts, goal if any(goals) else None)
-        if goal_mask is None:
-            return vjp(needs[0], goals, goal_rows, goal_index)
-        # Each trajectory gets a goal row of its own: rest at its last control point if no goal holds.
-        batch = None if like is None else like.shape[0]
-        action, *found = vjp(needs[0], [goals[0] or needs[0], *goals[1:]], batch, None)
-        starts, goal = found[:3], found[3:]
-        if any(gradient is not None for gradient in goal):
-            points, *goal = goal_or_rest_vjp(goal, action_horizon, goal_rows, goal_index, goal_mask)
-            action = None if action is None else action + points
-        return (action, *starts, *(gradient if need else None for gradient, need in zip(goal, goals, strict=True)))
+        return vjp(needs[0], goals, goal_rows, goal_index)
 
 
 def control_map(

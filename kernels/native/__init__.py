@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .extension import UNFIT  # noqa: F401
 from .extension import extension as _C
-from .fast import FastMap  # noqa: F401
+from .fast import FastMap, has_ends, shown  # noqa: F401
 from .launch import dt_gradient, launchers, spline_form  # noqa: F401
 
 clique_forward, clique_vjp = launchers("clique")
@@ -27,21 +27,20 @@ MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
 """Number of each map in the extension, by its name in `MAPS`: the table in `control_map.h`."""
 
 instruction_set: Callable[[], str] = _C.instruction_set
-"""Instruction set of the loops on this CPU: "baseline", "avx2" or "avx512"."""
+"""Instruction set of the loops on this CPU: "baseline" or "avx2"."""
 
-kept_bytes: Callable[[], int] = _C.kept_bytes
-"""Bytes of results no longer in use that are kept for the next ones of the same size (docs/native_kernels.md)."""
+records: Callable[..., bool | None] = _C.records
+"""`records(*objects)`: whether autograd records what becomes of tensors, numbers and None.
 
-release_kept_memory: Callable[[], None] = _C.release_kept_memory
-"""Releases them to the system."""
+None if something has to see torch's operators: a transform, a mode, tracing, forward mode, a subclass; and for other
+objects.
+"""
 
+quadratic_cost: Callable[..., None] = _C.quadratic_cost
+"""`quadratic_cost(map, values, indices, dt, terms, cost, grad_action, grad_rows)`: costs `[B]`, and gradients.
 
-cost: Callable[..., Tensor | None] = _C.cost
-"""`cost(apply, kept, map, values, indices, dt, terms)` of ordinary tensors, `[B]`.
-
-`values` and `indices` are those of `Inputs`; `terms` has six for each output. Where autograd records it, the result is
-what `apply((cost, kept, saved), *values)` returns; saved are nine values and their gradients, those of rows `[B, D]` in
-float64. None, having done nothing, if anything is out of the ordinary.
+The first arguments are those of `forward`; `terms` has six for each output. The last three are written to: gradients
+are None if they are not wanted, those of rows are `[B, D]` in float64.
 """
 
 forward: Callable[..., tuple[Tensor, ...] | None] = _C.forward

@@ -28,7 +28,6 @@ extension.use(
     torch._C._from_dlpack,
     torch.is_grad_enabled,
     forward_ad,
-    torch.autograd.graph.increment_version,
     tuple(getattr(torch._C, name) for name in _MODES),
     getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
 )

@@ -6,16 +6,15 @@ error.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.compiler import is_compiling
 
-from ..derivatives import dt_gradient, moved_inputs
+from ..derivatives import dt_gradient
 from ..signature import Signature, all_values
 from ..splines.form import SplineForm
 from ..types import DT_PER, Inputs, Trajectory, VjpInputs, encoded_rows, first_given
@@ -24,7 +23,11 @@ from .extension import extension as _C
 from .launch import map_of
 
 _PLAIN = (Tensor, torch.nn.Parameter)
+_REAL = (torch.float32, torch.float64)
 _UNFIT = (*UNFIT, AttributeError)
+_new = tuple.__new__  # of a named tuple: its own takes twice as long
+
+Values = Sequence[Tensor | None]
 
 
 class FastMap:
@@ -38,21 +41,59 @@ class FastMap:
         self.operator = operator
         self.scheme = form.scheme if form else tuple(scheme)
         self.truncates = True in scheme
-        self.steps, self.results = _steps, Trajectory
-        self.step = functools.partial(_C.step, self, _Step.apply)
-        """`step(values, indices, dt, dt_per)`: the trajectory; `values` and `indices` as in `Inputs`.
+
+    def step(self, values: Values, indices: Values, dt: float | Tensor, dt_per: str) -> Trajectory | None:
+        """Return the trajectory; `values` and `indices` are those of `Inputs`.
 
         None, having done nothing, if anything is out of the ordinary.
         """
-        self.step_into = functools.partial(_C.step_into, self, _Step.apply)
-        """`step_into(values, indices, dt, is_rate, buffers, gradient)`: views of the buffers that carry the graph.
+        recorded = _C.records(*values, *indices, dt)
+        if recorded is None or not has_ends(values, indices) or dt_per not in DT_PER:
+            return None
+        try:
+            steps = dt if type(dt) is float else _steps(dt, dt_per)
+            if recorded:
+                outputs = _recorded(_Call(self, values, indices, dt, steps))
+            else:
+                outputs = _C.forward(self.kind, values, indices, steps, None)
+        except _UNFIT:
+            return None
+        return _new(Trajectory, outputs)
 
-        `gradient` is a buffer for the gradient of the action, or None. None as for `step`.
+    def step_into(
+        self,
+        values: Values,
+        indices: Values,
+        dt: float | Tensor,
+        is_rate: bool,
+        buffers: Sequence[Tensor],
+        gradient: Tensor | None,
+    ) -> Trajectory | None:
+        """Return views of the buffers, which are written to, that carry the graph; `dt` may be 1 / dt.
+
+        `gradient` is a buffer for the gradient of the action, or None. None as for `step`, and for a gradient of dt.
         """
+        recorded = _C.records(*values, *indices, dt)
+        is_learned = isinstance(dt, Tensor) and dt.requires_grad
+        if recorded is None or is_learned or not has_ends(values, indices) or not all(map(_is_memory, buffers)):
+            return None
+        try:
+            seconds = dt if type(dt) is float else _common_number(dt, values[0].shape[1], buffers[0].shape[1])
+            if seconds is None:
+                steps = _steps(dt, "rate" if is_rate else "step")
+            else:
+                steps = 1 / seconds if is_rate and seconds else seconds
+            if gradient is not None and not (_is_memory(gradient) and _is_alike(gradient, values[0])):
+                return None
+            memory = tuple(buffer.detach() if buffer.requires_grad else buffer for buffer in buffers)
+            call = _Call(self, values, indices, steps, steps, memory, gradient)
+            return _new(Trajectory, _recorded(call) if recorded else call.run())
+        except _UNFIT:
+            return None
 
     def vjp(
         self,
-        upstream: Sequence[Tensor | None],
+        upstream: Values,
         start: tuple[int, Tensor | None],
         goal: tuple[int | None, Tensor | None],
         dt: float | Tensor,
@@ -64,7 +105,7 @@ class FastMap:
 
         `start` and `goal` are numbers of rows and indices, `horizons` those of actions and outputs.
         """
-        if forward_ad._current_level >= 0 or not _C.are_plain(*upstream, start[1], goal[1], dt):
+        if _C.records(*upstream, start[1], goal[1], dt) is not False:
             return None
         try:
             steps = dt if type(dt) is float else _steps(dt, dt_per)
@@ -83,46 +124,127 @@ class FastMap:
         except _UNFIT:
             return None
 
-    def dual_step(
-        self, values: Sequence[Tensor | None], indices: Sequence[Tensor | None], dt: float | Tensor, dt_per: str
-    ) -> Trajectory | None:
-        """`step` in forward mode: outputs with tangents, which are another call of the loops; None as for `step`.
 
-        None also where autograd records the step, or dt has a tangent and a value for each step.
-        """
-        given = [*all_values(values), dt]
-        if given[1] is None or dt_per not in DT_PER or not _C.are_plain(*given, *indices):
-            return None
-        values, tangents = zip(*(_unpacked(one) for one in given), strict=True)
-        try:
-            *values, dt = values
-            steps = dt if isinstance(dt, float) else _steps(dt, dt_per)
-            *tangents, rate = tangents
-            if rate is not None:
-                if steps.shape[1] != 1:
-                    return None
-                rate = (rate.reshape(steps.shape) / steps).to(values[0].dtype)
-            inputs = Inputs(values, indices, steps)
-            outputs = _C.forward(self.kind, *inputs, None)
-            moved = moved_inputs(inputs, tangents, rate, self.operator.action_order)
-            results = [None] * 4 if moved is None else _C.forward(self.kind, *moved, None)
-        except _UNFIT:
-            return None
-        return Trajectory._make(_dual_outputs(outputs, results, rate))
+def has_ends(values: Values, indices: Values) -> bool:
+    """Return whether start and goal have a position, as far as anything else is given of them."""
+    if len(values) > 5 and values[5] is None and (indices[1] is not None or any(row is not None for row in values[6:])):
+        return False
+    return values[1] is not None
+
+
+def shown(values: Values) -> list[Tensor | None]:
+    """Return what autograd has to see, up to the last one: it takes its time for each tensor."""
+    needed = [value if value is not None and value.requires_grad else None for value in values]
+    while needed and needed[-1] is None:
+        needed.pop()
+    return needed
+
+
+class _Call(NamedTuple):
+    """A step to compute."""
+
+    map: FastMap
+    values: Values
+    indices: Values
+    dt: float | Tensor
+    """As it is given, for its gradient."""
+    steps: float | Tensor
+    memory: tuple[Tensor, ...] | None = None
+    """Four tensors to write to."""
+    gradient: Tensor | None = None
+    """Memory for the gradient of the action."""
+
+    def run(self) -> Sequence[Tensor]:
+        outputs = _C.forward(self.map.kind, self.values, self.indices, self.steps, self.memory)
+        if self.memory is None:
+            return outputs
+        torch.autograd.graph.increment_version(self.memory)
+        return tuple(buffer.view_as(buffer) for buffer in self.memory)
+
+
+class _Kept(NamedTuple):
+    """Data of autograd's node, beside the tensors that it saves: none, indices and steps, or also dt and the values."""
+
+    map: FastMap
+    seconds: float | None
+    """The step, or None if that is a tensor."""
+    action_horizon: int
+    start_rows: int
+    goal_rows: int
+    """-1: there is no goal."""
+    buffer: tuple[Tensor, int, bool] | None
+    """Memory for the gradient of the action, its version, and whether the action is a leaf. It is written to, not
+    computed from: `save_for_backward` would treat that as an error."""
+
+
+def _recorded(call: _Call) -> Sequence[Tensor]:
+    dt = [call.dt] if isinstance(call.dt, Tensor) else []
+    values = [*call.values, *[None] * (9 - len(call.values))] if dt else call.values
+    return _Step.apply(call, *shown([*values, *dt]))
 
 
 class _Step(_SingleLevelFunction):
-    """A step of ordinary tensors."""
+    """A step of ordinary tensors. The maps are linear: what it saves are indices, dt and numbers of rows."""
 
-    forward = staticmethod(_C.record)
+    @staticmethod
+    def forward(ctx, call: _Call, *shown: Tensor | None) -> tuple[Tensor, ...]:
+        values, indices, steps = call.values, call.indices, call.steps
+        ctx.materialize_grads = False
+        is_number = type(steps) is float
+        if len(shown) > 9:
+            ctx.save_for_backward(*indices, steps, call.dt, *values)
+        elif not is_number or indices[0] is not None or indices[1] is not None:
+            ctx.save_for_backward(*indices, None if is_number else steps)
+        goal_rows = values[5].shape[0] if len(values) > 5 and values[5] is not None else -1
+        buffer = None if call.gradient is None else (call.gradient, call.gradient._version, values[0].is_leaf)
+        seconds = steps if is_number else None
+        ctx.call = _Kept(call.map, seconds, values[0].shape[1], values[1].shape[0], goal_rows, buffer)
+        return tuple(call.run())
 
     @staticmethod
     def backward(ctx, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
-        gradients = None if is_compiling() else _C.backward(ctx, upstream)
+        gradients = None if torch.is_grad_enabled() or is_compiling() else _vjp_by_loops(ctx, upstream)
         return _general_vjp(ctx, upstream) if gradients is None else gradients
 
 
-def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+def _vjp_by_loops(ctx, upstream: Values) -> Sequence[Tensor | None] | None:
+    """Gradients of a step; None, having done nothing, if something is not ordinary.
+
+    That of the action is written to its buffer, too. The buffer itself is returned only if nobody else can end up
+    owning its memory: see `dropin.buffers`.
+    """
+    call, needs, saved = ctx.call, ctx.needs_input_grad[1:], ctx.saved_tensors
+    if _C.records(*upstream) is None:
+        return None
+    indices = saved[:2]
+    dt = saved[2] if call.seconds is None else call.seconds
+    counts = call.action_horizon, *[call.start_rows] * 4, *[call.goal_rows] * 4
+    sizes = [count if need else None for need, count in zip(needs, counts, strict=False)]
+    buffer, version, is_leaf = call.buffer or (None, 0, False)
+    # Written since, it may hold a gradient that has not been accumulated yet.
+    is_written = buffer is not None and sizes[0] is not None and buffer._version == version
+    if is_written and is_leaf:
+        sizes[0] = buffer
+    gradients = [None] * len(sizes)
+    try:
+        if any(size is not None for size in sizes):
+            options = call.map.truncates, call.goal_rows >= 0
+            gradients = [*_C.vjp(call.map.kind, upstream, indices, dt, *options, sizes)[: len(sizes)]]
+        if len(needs) > 9:
+            found = torch.empty(dt.shape, dtype=torch.float64)
+            _C.dt_gradient(call.map.kind, saved[4:], indices, dt, upstream, found)
+            gradients.append(found.view(saved[3].shape).to(saved[3].dtype))
+    except _UNFIT:
+        return None
+    if is_written and is_leaf:
+        torch.autograd.graph.increment_version(buffer)
+        gradients[0] = buffer
+    elif is_written:
+        buffer.copy_(gradients[0])
+    return None, *gradients
+
+
+def _general_vjp(ctx, upstream: Values) -> Sequence[Tensor | None]:
     """Gradients that are differentiated again, batched or traced."""
     needs = ctx.needs_input_grad
     if all(gradient is None for gradient in upstream):
@@ -141,7 +263,7 @@ def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | No
         inputs = VjpInputs(upstream, indices, dt, rows, call.action_horizon, wanted)
         gradients = fast.operator.vjp(*inputs.arguments, *fast.scheme, None)
     if len(needs) > 10:
-        inputs, scheme = Inputs(values, indices, dt), fast.operator.scheme(fast.scheme)
+        inputs, scheme = Inputs(all_values(values), indices, dt), fast.operator.scheme(fast.scheme)
         gradients = *gradients, dt_gradient(fast.operator.name, inputs, upstream, scheme).reshape(of_dt.shape)
     if call.buffer is not None and gradients[0] is not None:
         buffer, version, _ = call.buffer
@@ -156,7 +278,7 @@ def _steps(dt: Tensor, dt_per: str) -> Tensor:
 
     Where `dt_per` is "rate", dt is 1 / dt for each step.
     """
-    if type(dt) not in _PLAIN or not dt.is_cpu or dt.dtype not in (torch.float32, torch.float64):
+    if type(dt) not in _PLAIN or not dt.is_cpu or dt.layout is not torch.strided or dt.dtype not in _REAL:
         raise TypeError
     if dt.requires_grad:
         dt = dt.detach()
@@ -168,14 +290,23 @@ def _steps(dt: Tensor, dt_per: str) -> Tensor:
     return dt.reciprocal() if dt_per == "rate" else dt
 
 
-def _unpacked(given: object) -> tuple[object, Tensor | None]:
-    """A value without its tangent, and the tangent; only tensors have one."""
-    return torch._VF._unpack_dual(given, level=0) if isinstance(given, Tensor) else (given, None)
+def _common_number(dt: Tensor, *horizons: int) -> float | None:
+    """Return the number that all elements are, one for each action or output: operations of torch take longer."""
+    if dt.dim() > 1 or not dt.is_cpu or dt.layout is not torch.strided or dt.numel() not in (1, *horizons):
+        return None
+    first, *others = [dt.item()] if dt.dim() == 0 else dt.tolist()
+    return first if type(first) is float and others.count(first) == len(others) else None
 
 
-def _dual_outputs(outputs: Sequence[Tensor], moved: Sequence[Tensor | None], rate: Tensor | None) -> Iterator[Tensor]:
-    """Outputs with tangents, see `derivatives.moved_inputs`."""
-    for order, (output, tangent) in enumerate(zip(outputs, moved, strict=True)):
-        if rate is not None and order:
-            tangent = tangent.addcmul_(output, rate[..., None], value=-order)
-        yield output if tangent is None else torch._VF._make_dual(output, tangent, level=0)
+def _is_memory(buffer: object) -> bool:
+    """Return whether autograd can follow what is written to a tensor.
+
+    A view that an earlier call returned has a graph, but what counts is the memory that it shows.
+    """
+    if type(buffer) is not Tensor or buffer.is_inference():
+        return False
+    return not (buffer if buffer._base is None else buffer._base).requires_grad
+
+
+def _is_alike(buffer: Tensor, action: Tensor) -> bool:
+    return buffer.shape == action.shape and buffer.dtype is action.dtype and buffer.is_cpu and buffer.is_contiguous()

@@ -35,7 +35,7 @@ def spoiled(result):
         (cpu.cpu_kernels, [*[4, 3] * 2, 2, *[3] * 6]),
         (cpu.cpu_splines, [3, 2]),
         (one.cpu_one_trajectory, [2, 1, 1] * 8),
-        (one.cpu_learned_dt, [2] * 16),
+        (one.cpu_learned_dt, [2] * 8),
     ],
 )
 def test_every_case_is_right(suite, counts):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from pipelines import SimulatedNode
 
 from traj_integrator_ros.execution.rows import motion_of_points
-from traj_integrator_ros.kernels import ControlSpace, bspline_segments
+from traj_integrator_ros.kernels import ControlSpace, bspline_step
 
 START = tuple(np.array(row, np.float32) for row in ([0.1, -0.2], [0.5, -0.3], [0.4, 0.2]))
 GOAL = {"goal_position": np.array([0.6, 0.3], np.float32)}
@@ -33,14 +34,9 @@ def test_the_points_are_the_ends_of_the_segments_and_give_back_the_spline(
     trajectory = node.send_from(START, points, space=ControlSpace.BSPLINE, dt=0.05, degree=degree, steps=steps, **goal)
     segments = len(points) + degree
     assert trajectory.points.time_ns.tolist() == [round(k * steps * 0.05e9) for k in range(segments + 1)]
-    exact = bspline_segments(
-        points.astype(np.float32)[None],
-        *(row[None] for row in START),
-        **{name: values[None] for name, values in goal.items()},
-        dt=0.05,
-        degree=degree,
-        steps=steps,
-    )
+    given = [torch.from_numpy(row.astype(np.float32)).double()[None] for row in (points, *START)]
+    ends = {name: torch.from_numpy(values).double()[None] for name, values in goal.items()}
+    exact = bspline_step(*given, **ends, dt=0.05 * steps, degree=degree, steps=1)
     np.testing.assert_allclose(trajectory.points.position[1:], exact.position[0, 1:], atol=1e-12)
     np.testing.assert_allclose(trajectory.points.velocity[1:], exact.velocity[0, 1:], atol=1e-12)
     assert not trajectory.points.velocity[-1].any()

@@ -26,7 +26,7 @@ INNER = 4
 
 @dataclass
 class Launch:
-    """A call without masks; goals are left out where the map's operator takes none."""
+    """A call; goals are left out where the map's operator takes none."""
 
     case: Case
     dtype: torch.dtype = torch.float64
@@ -122,7 +122,7 @@ def launches(
     """Launches of any kind for a map's operator."""
     return st.builds(
         Launch,
-        cases(kernel, **sizes).filter(lambda case: not case.masked),
+        cases(kernel, **sizes),
         st.sampled_from(dtypes),
         st.sampled_from(DTYPES),
         st.booleans(),

@@ -64,8 +64,6 @@ class Case:
     absent: tuple[str, ...] = LATER
     single: tuple[str, ...] = ()
     """Rows for all trajectories beside a row for each."""
-    masked: bool = False
-    """True if every second goal row is masked out."""
     seed: int = 0
 
     @functools.cached_property
@@ -82,10 +80,6 @@ class Case:
                 if f"{end}_{kind}" not in self.absent:
                     alone = form == "own" and f"{end}_{kind}" in self.single
                     named[f"{end}_{kind}"] = random(1 if alone else self._rows(form), self.dof)
-        if self.masked:  # masked values are not read: anything may stand there
-            for name in named:
-                if name.startswith("goal_"):
-                    named[name][1::2] = torch.nan
         given = DT[self.dt](self.lengths)
         return {**named, "dt": given} if isinstance(given, Tensor) else named
 
@@ -106,8 +100,6 @@ class Case:
         for end, form, dtype in (("start", self.start, torch.int32), ("goal", self.goal, torch.int64)):
             if form == "pool":
                 fixed[f"{end}_index"] = torch.randint(POOL, (self.batch,), generator=generator).to(dtype)
-        if self.masked:
-            fixed["goal_mask"] = [k % 2 == 0 for k in range(self._rows(self.goal))]
         return fixed if "dt" in self.tensors else {**fixed, "dt": DT[self.dt](self.lengths)}
 
     @property
@@ -138,8 +130,7 @@ class Case:
             given = (self.tensors.get(f"{end}_{kind}", torch.zeros(1, self.dof)) for kind in STATE)
             return [row[place(end, form) if len(row) > 1 else 0].numpy() for row in given]
 
-        holds = self.goal and not (self.masked and place("goal", self.goal) % 2)
-        goal = rows("goal", self.goal) if holds else None
+        goal = rows("goal", self.goal) if self.goal else None
         return self.tensors["action"][b].numpy(), rows("start", self.start), goal, self.lengths[b].numpy()
 
     def _rows(self, form: str) -> int:
@@ -168,14 +159,13 @@ def cases(kernel: ControlMap, **sizes: st.SearchStrategy) -> st.SearchStrategy[C
         goal=st.one_of(st.just(""), starts) if kernel.goal else st.just(""),
         absent=st.one_of(st.just(()), st.sets(st.sampled_from([*ends[1:4], *ends[5:]])).map(tuple)),
         single=st.one_of(st.just(()), st.sets(st.sampled_from(ends)).map(tuple)),
-        masked=st.booleans(),
         seed=st.integers(0, 2**20),
     )
 
 
-def _possible(kernel: ControlMap, *, horizon: int, goal: str, masked: bool, **fields: object) -> Case:
+def _possible(kernel: ControlMap, *, horizon: int, goal: str, **fields: object) -> Case:
     goal = goal if horizon >= -kernel.goal_place else ""
-    return Case(kernel, horizon=horizon, goal=goal, masked=masked and goal != "", **fields)
+    return Case(kernel, horizon=horizon, goal=goal, **fields)
 
 
 def signature_case(kernel: ControlMap, **fields: object) -> Case:

@@ -32,7 +32,7 @@ def state(*fields):
 
 
 def rest(horizon):
-    return iu.JointState.zeros((1, horizon, 1), F64)
+    return iu.JointState(*torch.zeros(4, 1, horizon, 1, dtype=torch.float64))
 
 
 STATE_ROW = [1.0, 2.0, 3.0]  # q, qd, qdd of one joint

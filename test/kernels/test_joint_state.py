@@ -35,14 +35,9 @@ def every_field(result, source, function):
         (lambda s: s[0, 2], lambda f: f[0, 2]),
         (lambda s: s[torch.tensor([[True, False, True], [False, False, True]])], lambda f: f[[0, 0, 1], [0, 2, 2]]),
         *((lambda s, dim=dim: s.unsqueeze(dim), lambda f, dim=dim: f.unsqueeze(dim)) for dim in (0, 1, 2, -2)),
-        (lambda s: JointState.stack([s, s]), lambda f: torch.stack([f, f])),
-        (lambda s: JointState.stack([s, s], 1), lambda f: torch.stack([f, f], 1)),
-        (lambda s: JointState.cat([s[:1], s[1:]]), lambda f: f),
-        (lambda s: JointState.cat([s, s], dim=1), lambda f: torch.cat([f, f], 1)),
     ],
 )
-def test_rows_of_every_field_are_picked_and_joined_and_the_joints_left(state, of_state, of_field):
-    assert (len(state), state.dof) == (2, 3)
+def test_rows_of_every_field_are_picked_and_the_joints_left(state, of_state, of_field):
     every_field(of_state(state), state, of_field)
     assert of_state(state).joint_names == NAMES
 
@@ -54,22 +49,6 @@ def test_reindex_reorders_and_selects_joints_by_name(state):
     every_field(picked.reindex(["shoulder", "wrist"]), state, lambda field: field[..., [0, 2]])
 
 
-def test_clone_has_its_own_memory_and_detach_does_not(state):
-    clone, view = state.clone(), state.detach()
-    state.jerk.zero_()
-    assert clone.jerk.any()
-    assert not view.jerk.any()
-
-
-def test_gradient_flows_through_reindex_index_and_clone(state):
-    state.position.requires_grad_()
-    state.reindex(["elbow"])[0].clone().position.sum().backward()
-    expected = torch.zeros_like(state.position)
-    expected[0, :, 1] = 1
-    assert torch.equal(state.position.grad, expected)
-    assert not state.detach().position.requires_grad
-
-
 @pytest.mark.parametrize("target", [torch.float32, TensorDeviceType("cpu", torch.float32)])
 def test_to_changes_every_field(state, target):
     moved = state.to(target)
@@ -79,7 +58,7 @@ def test_to_changes_every_field(state, target):
 
 def test_fields_not_given_stay_none(state):
     only = JointState(state.position, joint_names=NAMES)
-    for result in (only[0], only.clone(), only.unsqueeze(0), only.reindex(NAMES[:2]), JointState.stack([only, only])):
+    for result in (only[0], only.unsqueeze(0), only.reindex(NAMES[:2])):
         assert (result.velocity, result.acceleration, result.jerk) == (None, None, None)
 
 
@@ -88,14 +67,9 @@ MISUSES = [
     (lambda s: s.unsqueeze(3), IndexError, "dim: expected a place before the dof, .* got 3"),
     (lambda s: s.unsqueeze(-1), IndexError, "dim: expected a place before the dof, .* got -1"),
     (lambda s: s.unsqueeze(-5), IndexError, "dim: expected a place before the dof, .* got -5"),
-    (lambda s: JointState.stack([s, JointState(s.position, joint_names=NAMES)]), ValueError, "states: .* the fields"),
-    (lambda s: JointState.stack([s, s.reindex(NAMES[::-1])]), ValueError, "states: expected the joint names"),
-    (lambda s: JointState.cat([]), ValueError, "expected at least one JointState, got none"),
-    (lambda s: JointState.cat([s, s], dim=2), IndexError, "before the dof"),
     (lambda s: s.reindex(["wrist", "hip"]), ValueError, r"got unknown \['hip'\]"),
     (lambda s: s.reindex(["wrist", "wrist"]), ValueError, "expected every name once"),
     (lambda s: JointState(s.position).reindex(["wrist"]), ValueError, "joint_names: expected a state with joint names"),
-    (lambda s: len(s[0, 0]), TypeError, "one state has no rows"),
     (lambda s: JointState(None), TypeError, "position: expected a tensor, got NoneType"),
     (lambda s: JointState(s.position, [0.0]), TypeError, "velocity: expected a tensor, got list"),
     (lambda s: JointState(s.position, s.jerk[:1]), ValueError, r"velocity: .* shape \[2, 3, 3\], got .*\[1, 3, 3\]"),
@@ -119,12 +93,3 @@ def test_vmap_takes_and_returns_states(state):
     result = torch.func.vmap(double)(state)
     assert torch.equal(result.position, 2 * state.position)
     assert result.joint_names == NAMES
-
-
-def test_zeros_are_at_rest_and_tensors_made_in_the_dtype_asked_for():
-    tensor_args = TensorDeviceType("cpu", torch.float64)
-    assert tensor_args == TensorDeviceType(torch.device("cpu"), torch.float64)
-    assert tensor_args.to_device([1, 2]).dtype == torch.zeros(2, **tensor_args.as_torch_dict()).dtype == torch.float64
-    rest = JointState.zeros((2, 3), tensor_args, NAMES)
-    assert all(torch.equal(getattr(rest, name), torch.zeros(2, 3, dtype=torch.float64)) for name in FIELDS)
-    assert rest.joint_names == NAMES

@@ -62,18 +62,17 @@ def test_number_of_threads_does_not_change_a_bit(kernel):
         assert all(map(torch.equal, results[0], other))
 
 
-@pytest.mark.timeout(600)  # three processes that import torch
+@pytest.mark.timeout(600)  # two processes that import torch
 def test_every_instruction_set_gives_the_same_bits():
     program = str(Path(__file__).with_name("result_bits.py"))
     results = {}
-    for wish in ("baseline", "avx2", "avx512"):
+    for wish in ("baseline", ""):
         environment = {**os.environ, "TRAJ_INTEGRATOR_INSTRUCTION_SET": wish, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run([preloaded_python(), program], env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         name, *results[wish] = done.stdout.splitlines()
-        assert name == wish or wish != "baseline"
-    for wish in ("avx2", "avx512"):
-        assert results[wish] == results["baseline"]
+        assert name == wish or wish == ""
+    assert results[""] == results["baseline"]
 
 
 @MAP

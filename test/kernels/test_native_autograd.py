@@ -7,9 +7,7 @@ import gc
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from operator_cases import MAP, OPERATOR, Case, assert_all_close, cases, cost, weights_like
+from operator_cases import MAP, Case, assert_all_close, cost
 from torch.autograd import forward_ad
 
 from traj_integrator_ros.kernels import MAPS, bspline_step, clique_step, control_map
@@ -48,39 +46,12 @@ def test_the_fast_path_records_what_the_operator_does(kernel, ends, dt):
     assert_all_close(found, wanted, 1e-11)
 
 
-@OPERATOR
-@settings(max_examples=25)
-@given(data=st.data())
-def test_tangents_of_the_fast_path_are_those_of_the_operator(kernel, data):
-    """Any inputs, with dt in any form."""
-    sizes = {"batch": st.integers(0, 4), "horizon": st.integers(1, 6), "dof": st.integers(1, 3)}
-    case = data.draw(cases(kernel, **sizes).filter(lambda case: not case.masked and not case.single))
-    moved = data.draw(st.sets(st.sampled_from(list(case.tensors)), min_size=1), "inputs with a tangent")
-    values = tuple(case.tensors.values())
-    pairs = zip(case.tensors, weights_like(values), strict=True)
-    tangents = tuple(tangent if name in moved else torch.zeros_like(tangent) for name, tangent in pairs)
-    wanted = torch.func.jvp(case.function(), values, tangents)
-    with forward_ad.dual_level():
-        three = zip(case.tensors, values, tangents, strict=True)
-        inputs = [forward_ad.make_dual(x, tangent) if name in moved else x for name, x, tangent in three]
-        found = [forward_ad.unpack_dual(output) for output in case.step(*inputs)]
-    for got, want in zip(zip(*found, strict=True), wanted, strict=True):
-        scale = max([1.0, *(float(one.abs().max()) for one in want if one.numel())])
-        for one, right in zip(got, want, strict=True):
-            one = torch.zeros_like(right) if one is None else one
-            torch.testing.assert_close(one, right, rtol=0, atol=1e-11 * scale)
-
-
 @MAP
-def test_forward_mode_and_vjp_call_the_loops_without_an_operator(kernel, monkeypatch):
+def test_vjp_calls_the_loops_without_an_operator(kernel, monkeypatch):
     action, position, *_ = (x.detach() for x in leaves())
     dt = torch.tensor([[0.1]], dtype=torch.float64)
     upstream = list(kernel.step(action, position, dt=dt))
-    monkeypatch.setattr(kernel.operator, "forward", None)
     monkeypatch.setattr(kernel.operator, "vjp", None)
-    with forward_ad.dual_level():
-        for moved in ((forward_ad.make_dual(action, action), dt), (action, forward_ad.make_dual(dt, dt))):
-            assert forward_ad.unpack_dual(kernel.step(moved[0], position, dt=moved[1]).jerk).tangent is not None
     assert kernel.vjp(upstream, dt=dt, action_horizon=6, start_rows=3)[0].shape == action.shape
 
 

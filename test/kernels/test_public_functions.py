@@ -9,7 +9,6 @@ import itertools
 import pickle
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from operator_cases import MAP, SIGNATURES, assert_all_close
@@ -74,13 +73,12 @@ TABLE: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
     ),
 }
 WITHOUT_TENSORS = {"backend_info", "control_map", "default_backend"}
-INTO_ARRAYS = {"bspline_segments"}  # numpy in, numpy out
 EACH = pytest.mark.parametrize(("call", "inputs"), TABLE.values(), ids=TABLE)
 # Slow checks take one step of each signature.
 TRACED = {
     **{name: (Call(MAPS[name].step, dt=0.1), (ACTION, P0, V0)) for name in SIGNATURES},
     "truncated": (Call(kernels.clique_central_step, dt=0.1, truncate_terminal_gradient=True), (ACTION, P0, V0)),
-    "a masked goal": (Call(kernels.bspline_step, dt=0.1, **GOAL, goal_mask=[True, False, True]), (ACTION, P0, V0)),
+    "a goal": (Call(kernels.bspline_step, dt=0.1, **GOAL), (ACTION, P0, V0)),
     **{name: row for name, row in TABLE.items() if not name.endswith("_step")},
 }
 EACH_TRACED = pytest.mark.parametrize(("call", "inputs"), TRACED.values(), ids=TRACED)
@@ -104,7 +102,7 @@ def same(got, expected) -> None:
 
 def test_the_table_has_every_public_function():
     functions = {name for name in kernels.__all__ if inspect.isfunction(getattr(kernels, name))}
-    assert functions == {name for name in TABLE if "." not in name} | WITHOUT_TENSORS | INTO_ARRAYS
+    assert functions == {name for name in TABLE if "." not in name} | WITHOUT_TENSORS
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if not name.endswith("_step")])
@@ -142,32 +140,6 @@ def test_a_number_for_dt_that_changes_compiles_twice_at_most(call, inputs):
     assert graphs.frame_count <= 2
 
 
-@MAP
-@pytest.mark.parametrize("shape", [(), (1, 2), (2, 3), (0, 2), (2, 1, 3)])
-@pytest.mark.parametrize("per", ["rows", "pools"])
-def test_leading_dimensions_are_those_of_a_batch_reshaped(kernel, shape, per):
-    """Rows, indices, masks and dt of each trajectory have leading dimensions, too; pools and shared rows have none."""
-    count = int(np.prod(shape))
-    batch = {kernel.action_name: normal(count, HORIZON, DOF), "dt": 0.1 + normal(count, 1, seed=1).square()}
-    ends = ("start", "goal") if kernel.goal else ("start",)
-    for end in ends:
-        rows = count if per == "rows" else 4
-        batch[f"{end}_position"] = normal(rows, DOF, seed=2)
-        if per == "pools":
-            batch[f"{end}_index"] = torch.arange(count) % 4
-    if kernel.goal:
-        batch["goal_mask"] = (torch.arange(count if per == "rows" else 4) % 2).bool()
-    folded = {}
-    for name, value in batch.items():
-        is_each = value.shape[0] == count and not (per == "pools" and name.endswith(("position", "mask")))
-        folded[name] = value.reshape((*shape, *value.shape[1:])) if is_each else value
-    got = kernel.step(**folded)
-    for one, right in zip(got, kernel.step(**batch), strict=True):
-        assert torch.equal(one, right.reshape((*shape, *right.shape[1:])))
-    each = {**folded, "dt": folded["dt"].reshape(shape), "dt_per": "trajectory"}
-    assert torch.equal(kernel.step(**each).jerk, got.jerk)
-
-
 WITH_STARTS = {name: row for name, row in TRACED.items() if len(row[1]) == 3 and "differentiate" not in name}
 
 
@@ -182,21 +154,6 @@ def test_a_start_or_goal_without_a_batch_is_that_of_all_trajectories(call, input
     same(got, expected)
     wanted = [leaves[k] for k in flat]
     same(torch.autograd.grad(got[0].sum(), wanted), torch.autograd.grad(expected[0].sum(), wanted))
-
-
-@MAP
-@pytest.mark.parametrize("shape", [(DOF,), (3, DOF), (1, 3, DOF), (2, 1, DOF), (1, 1, DOF)])
-def test_starts_goals_and_steps_broadcast_against_leading_dimensions(kernel, shape):
-    action, row = normal(2, 3, HORIZON, DOF), normal(*shape, seed=2)
-    step = 0.1 + row[..., 0].square()
-    ends = ("start_position", "goal_position") if kernel.goal else ("start_position",)
-    whole = dict.fromkeys(ends, row.expand(2, 3, DOF)) | {"dt": step.expand(2, 3).reshape(2, 3, 1)}
-    expected = kernel.step(action, **whole)
-    same(kernel.step(action, **dict.fromkeys(ends, row), dt=step[..., None]), expected)
-    same(kernel.step(action, **dict.fromkeys(ends, row), dt=step, dt_per="trajectory"), expected)
-    pool = {"start_position": normal(3, DOF), "start_index": torch.arange(6).reshape(2, 3) % 3}
-    each = {"start_position": pool["start_position"].expand(2, 3, DOF)}  # already picked: no broadcast
-    same(kernel.step(action, **pool, dt=0.1), kernel.step(action, **each, dt=0.1))
 
 
 @MAP
@@ -225,8 +182,9 @@ def test_a_trajectory_is_saved_moved_and_taken_apart():
         motion.row(BATCH)
 
 
-def test_lists_of_nothing_are_those_of_no_trajectory():
-    ends = {"start_index": [], "goal_position": P0[:0], "goal_mask": []}
+def test_no_trajectory_starts_from_a_pool_and_ends_in_one():
+    none = torch.zeros(0, dtype=torch.int64)
+    ends = {"start_index": none, "goal_position": P0, "goal_index": none}
     assert kernels.clique_step(ACTION[:0], P0, dt=0.1, **ends).position.shape == (0, HORIZON, DOF)
 
 
@@ -290,42 +248,6 @@ def test_half_precision_is_computed_in_float32_under_autocast(call, inputs, half
     (gradient,) = torch.autograd.grad(got[0].sum(), leaf)
     assert gradient.dtype == half
     torch.testing.assert_close(gradient, torch.autograd.grad(expected[0].sum(), leaf)[0])
-
-
-@MAP
-def test_arrays_and_lists_are_taken_for_dt_and_indices(kernel):
-    index = [2, 0, 2]
-    pool = P0[torch.tensor(index)]
-    steps = np.float32([[0.1], [0.2], [0.3]])
-    expected = kernel.step(ACTION, pool, dt=torch.from_numpy(steps).double())
-    for given in (index, tuple(index), np.array(index), np.uint32(index), torch.tensor(index)):
-        for dt in (steps, steps.tolist(), torch.from_numpy(steps)):
-            same(kernel.step(ACTION, P0, dt=dt, start_index=given), expected)
-    if not kernel.uniform_dt_only:
-        each = np.linspace(0.1, 0.2, HORIZON)
-        same(kernel.step(ACTION, P0, dt=list(each)), kernel.step(ACTION, P0, dt=torch.from_numpy(each)))
-    same(kernel.step(ACTION, P0, dt=np.float64(0.1)), kernel.step(ACTION, P0, dt=0.1))
-    if kernel.goal:
-        whole = torch.tensor(index)
-        options = {"dt": 0.1, "goal_position": normal(BATCH, DOF, seed=5)}
-        got = kernel.step(ACTION, P0, goal_index=index, **options)
-        same(got, kernel.step(ACTION, P0, goal_index=whole, **options))
-        upstream = [torch.ones_like(got[0]), None, None, None]
-        sizes = {"action_horizon": HORIZON, "start_rows": BATCH, "goal_rows": BATCH}
-        same(
-            kernel.vjp(upstream, goal_index=index, start_index=index, dt=[0.1], **sizes),
-            kernel.vjp(upstream, goal_index=whole, start_index=whole, dt=0.1, **sizes),
-        )
-
-
-def test_vmap_and_jvp_over_the_times_of_a_spline():
-    def at(times):
-        return kernels.evaluate_bspline(ACTION, P0, V0, dt=0.1, times=times)
-
-    times = torch.tensor([[0.05, 0.31], [0.2, 0.47]], dtype=torch.float64)
-    same(torch.vmap(at)(times), [torch.stack(parts) for parts in zip(*map(at, times), strict=True)])
-    _, tangent = torch.func.jvp(at, (times[0],), (torch.ones(2, dtype=torch.float64),))
-    same(tangent[:3], at(times[0])[1:])  # the derivatives in time
 
 
 def test_batches_of_motions_are_differentiated_like_each_of_them():

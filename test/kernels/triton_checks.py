@@ -1,7 +1,8 @@
-"""Checks that every Triton kernel must pass, compiled for absent GPUs and executed (`ptx_launch`), or on a GPU.
+"""Checks that every Triton kernel must pass: interpreted, compiled for absent GPUs and executed, or on a GPU.
 
-`test_triton_kernels.py` runs this file in processes of its own. `TRITON_CHECKS_DEVICE` is "cpu" (executed here) or
-"cuda"; `TRITON_CHECKS_SM` names one architecture to compile for, otherwise each check and example takes another one;
+`test_triton_kernels.py` runs this file in processes of its own. `TRITON_CHECKS_DEVICE` is "cuda", or "cpu": with
+TRITON_INTERPRET=1 Triton's interpreter runs the kernels, else their PTX is executed (`ptx_launch`).
+`TRITON_CHECKS_SM` names one architecture to compile for, otherwise each check and example takes another one;
 `TRITON_CHECKS_EXAMPLES` is the number of examples of a map.
 """
 
@@ -11,8 +12,10 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
+from unittest import mock
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
@@ -29,6 +32,7 @@ from traj_integrator_ros.kernels.triton import launch as triton_launch
 
 DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
 ON_GPU = DEVICE != "cpu"
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 EXAMPLES = int(os.environ.get("TRITON_CHECKS_EXAMPLES", "25" if ON_GPU else "5"))
@@ -41,7 +45,7 @@ OPTIONS = {
     "phases": [Phase.explicit, Phase.generate],  # shrinking would compile for minutes
     "print_blob": True,
 }
-if ON_GPU:
+if ON_GPU or INTERPRETED:
     ARCHITECTURES = (0,)
 else:
     from ptx_launch import ARCHITECTURES, executing
@@ -55,8 +59,24 @@ KINDS = "central", "clique", "velocity", "acceleration", "jerk", "bspline"
 @contextlib.contextmanager
 def device(architecture: int) -> Iterator[None]:
     """The device, or one of an architecture in its place."""
-    with contextlib.nullcontext() if ON_GPU else executing(architecture):
+    with contextlib.nullcontext() if ON_GPU else interpreting() if INTERPRETED else executing(architecture):
         yield
+
+
+@contextlib.contextmanager
+def interpreting() -> Iterator[None]:
+    """New memory is NaN; fused products and sums are rounded once, as on devices; a trajectory has several chunks."""
+    from triton.runtime import interpreter
+
+    def fused(self: object, x: object, y: object, z: object) -> object:
+        exact = x.data.astype(np.float64) * y.data + z.data
+        return interpreter.TensorHandle(exact.astype(x.data.dtype), x.dtype.scalar)
+
+    torch.use_deterministic_algorithms(True)
+    fma = mock.patch.object(interpreter.InterpreterBuilder, "create_fma", fused)
+    with fma, mock.patch.object(triton_launch, "program_size", lambda device: 1024):
+        yield
+    torch.use_deterministic_algorithms(False)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Promises of splines beyond those of every map: fit, evaluation and pieces."""
+"""Promises of splines beyond those of every map: fit, evaluation, and errors."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import STATE, assert_all_close
+from operator_cases import STATE
 from spec_oracle import extended_spline
 from torch.autograd import gradcheck
 
-from traj_integrator_ros.kernels import SplineForm, bspline_segments, bspline_step, evaluate_bspline, fit_bspline
+from traj_integrator_ros.kernels import SplineForm, bspline_step, evaluate_bspline, fit_bspline
 
 FORMS = tuple(itertools.product((3, 4, 5), ("tight", "curobo"), (False, True)))
-FORM = pytest.mark.parametrize(("degree", "layout", "has_goal"), FORMS)
 
 
 def arguments(degree=3, layout="tight", has_goal=True, *, batch=2, points=4, dof=2, steps=2, dt=0.3, seed=0, rows=None):
@@ -61,7 +60,7 @@ def test_a_fit_names_the_numbers_of_rows_that_splines_have():
         fit_bspline(torch.zeros(1, 20, 2), torch.zeros(1, 2), dt=0.1)
 
 
-@FORM
+@pytest.mark.parametrize(("degree", "layout", "has_goal"), FORMS)
 def test_evaluation_equals_the_rows_and_scipy_between_them(degree, layout, has_goal):
     inputs, options = arguments(degree, layout, has_goal, steps=3, dt=0.02)
     trajectory = bspline_step(*inputs, **options)
@@ -89,52 +88,6 @@ def test_times_outside_of_the_spline_give_its_ends():
         torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
 
 
-@FORM
-def test_segments_are_the_polynomials_between_the_rows(degree, layout, has_goal):
-    inputs, options = arguments(degree, layout, has_goal, steps=4)
-    trajectory = [output.numpy() for output in bspline_step(*inputs, **options)]
-    segments = bspline_segments(*inputs, **options)
-    count = SplineForm(degree, 4, layout).segments(4)
-    np.testing.assert_allclose(segments.time, 1.2 * np.arange(count + 1))
-    for got, want in zip(segments[1:5], trajectory, strict=True):
-        np.testing.assert_allclose(got, want[:, ::4], rtol=0, atol=1e-12 * np.abs(want).max())
-    tau = 0.3 * np.arange(4)[:, None]
-    for k in range(degree + 1):
-        assert segments.coefficients.shape == (2, count, degree + 1, 2), k
-    values = sum(segments.coefficients[:, :, k, None] * tau**k for k in range(degree + 1))
-    np.testing.assert_allclose(values.reshape(2, -1, 2), trajectory[0][:, :-1], rtol=0, atol=1e-11)
-
-
-def test_segments_take_arrays_pools_and_a_step_for_each_trajectory():
-    inputs, options = arguments(rows=3)
-    index = torch.tensor([2, 0])
-    steps = torch.tensor([[0.1], [0.2]], dtype=torch.float64)
-    options["dt"] = steps
-    tensors = bspline_segments(*inputs, **options, start_index=index, goal_index=index)
-    arrays = {name: value.numpy() if torch.is_tensor(value) else value for name, value in options.items()}
-    same = bspline_segments(*(x.numpy() for x in inputs), **arrays, start_index=[2, 0], goal_index=[2, 0])
-    for got, want in zip(same, tensors, strict=True):
-        np.testing.assert_array_equal(got, want)
-    assert tensors.time.shape == (2, 8)
-    rows = bspline_step(*inputs, **options, start_index=index, goal_index=index).position
-    np.testing.assert_allclose(tensors.position, rows.numpy()[:, ::2], atol=1e-12)
-
-
-@pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (4, "curobo")])
-def test_fit_evaluation_and_segments_take_a_mask_of_the_goals(degree, layout):
-    """Trajectories with a masked goal come to rest at the last control point, like those without a goal."""
-    inputs, options = arguments(degree, layout, batch=4, points=6, rows=4)
-    options |= {"goal_mask": [True, False, True, False], "dt": 0.1}
-    motion = bspline_step(*inputs, **options)
-    times = torch.arange(motion.position.shape[1], dtype=torch.float64) * 0.1
-    assert_all_close(evaluate_bspline(*inputs, **options, times=times)[:3], motion[:3])
-    fitted = fit_bspline(motion.position, *inputs[1:], **options)
-    used = 6 - (layout == "curobo")
-    assert_all_close([fitted[:, :used], fitted[1::2, -1]], [inputs[0][:, :used], inputs[0][1::2, -1]])
-    pieces = bspline_segments(*inputs, **options)
-    torch.testing.assert_close(torch.from_numpy(pieces.position), motion.position[:, ::2])
-
-
 ROW = torch.zeros(1, 3)
 BESIDE_A_POOL = "expected 1 row, or one for each of the 2 trajectories, or {}_index to pick from a pool; got 4 rows"
 MISUSES = [
@@ -148,7 +101,7 @@ MISUSES = [
     ({"start_jerk": torch.zeros(4, 3)}, "start_jerk: " + BESIDE_A_POOL.format("start")),
     ({"goal_position": ROW, "goal_velocity": torch.zeros(1, 2)}, "goal_velocity: expected shape [rows, dof = 3]"),
     ({"goal_position": torch.zeros(2, 4)}, "goal_position: expected shape [rows, dof = 3]"),
-    ({"goal_position": ROW, "goal_index": [0, 0, 0]}, "goal_index: expected shape [batch = 2], got [3]"),
+    ({"goal_position": ROW, "goal_index": torch.zeros(3).long()}, "goal_index: expected shape [batch = 2], got [3]"),
 ]
 
 

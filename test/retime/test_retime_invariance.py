@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 
-from traj_integrator_ros.kernels.retime import MotionLimits, Retimed, RetimeStatus, certify, retime
+from traj_integrator_ros.kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
 
 LIMITS = MotionLimits(velocity=1.0, acceleration=2.0, jerk=20.0)
 PATH = torch.rand(6, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(7)) * 4 - 2
@@ -105,7 +105,6 @@ def test_the_default_device_and_dtype_do_not_matter() -> None:
             motion.states(plain.times[:, :3])
             slow = retime(PATH, LIMITS, mode="slow only", dt=0.5, start_speed=0.5)
             wanted = retime(PATH, LIMITS, duration=20.0, start_speed=torch.zeros(6, device="cpu"))
-            certify(*(part.detach() for part in (motion.times[:, :9], motion.position[:, :9], motion.velocity[:, :9])))
     finally:
         torch.set_default_dtype(before)
     assert torch.equal(motion.times, plain.times) and torch.equal(path.grad, gradient)
@@ -124,8 +123,6 @@ TRANSFORMS: dict[str, Callable[[Callable], object]] = {
 def test_transforms_of_torch_func_are_refused_by_name(name: str) -> None:
     with pytest.raises(NotImplementedError, match=r"waypoints: expected a plain tensor, .* torch.func transform"):
         TRANSFORMS[name](lambda path: retime(path, LIMITS).duration)
-    with pytest.raises(NotImplementedError, match=r"times: expected a plain tensor"):
-        TRANSFORMS[name](lambda path: certify(torch.arange(5.0), path).highest)
 
 
 def test_other_arguments_of_a_transform_and_tangents_are_refused_too() -> None:

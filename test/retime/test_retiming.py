@@ -11,21 +11,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 from scipy.optimize import linprog
 
 from benchmarks.retiming.executed import MOST, executed_ratios, random_motion
-from benchmarks.retiming.paths import (
-    ROUNDING,
-    against_samples,
-    as_limits,
-    played,
-    random_limits,
-    random_path,
-    sampled_ratios,
-)
+from benchmarks.retiming.paths import as_limits, played, random_limits, random_path, sampled_ratios
 from benchmarks.retiming.problems import FAMILIES, known_problems, random_problem, solve
-from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, certify, retime
+from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
 
 
 def by_linear_programs(waypoints: np.ndarray, limits: dict[str, np.ndarray], intervals: int) -> tuple[float, float]:
@@ -268,33 +262,23 @@ def test_what_a_controller_executes_keeps_the_limits(blending: bool) -> None:
         assert 0.98 < executed_ratios(motion, limits, blending=blending).max() <= MOST
 
 
-def test_the_certificate_agrees_with_samples_and_accepts_no_excess() -> None:
-    assert against_samples(12_000, 1, 129)[0] == 0
-    beyond, apart = against_samples(40, 1, 20_001)
-    assert beyond == 0 and apart <= ROUNDING
-
-
-# Exact extremes of a controller's interpolation between points
-
-
-@pytest.mark.parametrize("orders", [1, 2, 3])
-def test_extremes_agree_with_dense_samples(orders: int) -> None:
-    rng = np.random.default_rng(orders)
-    times = np.cumsum(rng.uniform(0.01, 0.3, 12))
-    states = [rng.normal(size=(12, 3)) * 10**k for k in range(orders)]
-    found = certify(torch.tensor(times), *(torch.tensor(state)[None] for state in states))
-    values = played(times, states, 40001)
-    for order in range(4):
-        for mine, sampled in ((found.lowest, values.min(axis=(1, 2))), (found.highest, values.max(axis=(1, 2)))):
-            scale = np.abs(values[order]).max() + 1e-12
-            assert np.abs(mine[0, order].numpy() - sampled[order]).max() <= 1e-8 * scale
-
-
-def test_ratios_are_relative_to_the_limits_of_each_direction() -> None:
-    times = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    position, velocity = torch.tensor([[0.0], [0.5]]), torch.tensor([[0.0], [1.0]])  # p = t^2 / 2: acceleration 1
-    found = certify(times, position.double(), velocity.double())
-    ratio = found.ratios(MotionLimits(velocity=2.0, acceleration=4.0, deceleration=0.5, jerk=1.0))
-    assert torch.allclose(ratio[0, :, 0], torch.tensor([0.5, 0.25, 0.0], dtype=torch.float64))
-    found = certify(times, -position.double(), -velocity.double())
-    assert found.ratios(MotionLimits(acceleration=4.0, deceleration=0.5))[0, 1, 0] == pytest.approx(2.0)
+@settings(max_examples=40)
+@given(order=st.integers(2, 3), rows=st.integers(2, 8), seed=st.integers(0, 2**20))
+def test_ratios_are_those_of_dense_samples_and_no_excess_is_accepted(order: int, rows: int, seed: int) -> None:
+    """Plans of any states: with limits beyond their extremes they are kept, with smaller ones they are not."""
+    rng = np.random.default_rng(seed)
+    dt = rng.uniform(0.01, 0.3, rows - 1)
+    states = [rng.normal(size=(rows, 3)) * 10.0 ** rng.uniform(-2, 2) for _ in range(order)]
+    values = played(np.append(0, np.cumsum(dt)), states, 4001)
+    names = ("velocity", "acceleration", "deceleration", "jerk")[: 3 + (order == 3)]
+    most = np.stack([np.abs(values[k]).max(axis=(0, 1)) for k in (1, 2, 2, 3)])
+    position, *derivatives = (torch.tensor(state)[None] for state in states)
+    plan = dict(zip(("velocity", "acceleration"), derivatives, strict=False))
+    for factor in (1.5, 0.99):
+        limits = {name: factor * of for name, of in zip(names, most, strict=False)}
+        motion = retime(position, as_limits(limits), order=order, mode="slow only", dt=torch.tensor(dt), **plan)
+        assert bool(motion.unchanged[0]) == (factor > 1)
+        if factor > 1:
+            expected = [1 / factor] * order + [0.0] * (3 - order)
+            assert np.allclose(motion.ratio[0].numpy(), expected, rtol=1e-5)
+            assert (motion.ratio[0].numpy() >= np.array(expected) * (1 - 1e-9)).all()

@@ -4,7 +4,6 @@
 #include <cpuid.h>
 #endif
 
-#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -20,10 +19,9 @@ InstructionSet supported() {
   if (__get_cpuid_count(1, 0, &a, &b, &c, &d) == 0 || !bits(c, kOsxsave | kFma | kF16c)) return InstructionSet::kBaseline;
   unsigned kept = 0, kept_high = 0;  // registers that the system saves
   asm volatile("xgetbv" : "=a"(kept), "=d"(kept_high) : "c"(0));
-  constexpr unsigned kYmm = 0x06, kZmm = 0xe6;
-  constexpr unsigned kAvx2 = 1u << 5, kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || !bits(kept, kYmm) || !bits(b, kAvx2)) return InstructionSet::kBaseline;
-  return bits(kept, kZmm) && bits(b, kAvx512) ? InstructionSet::kAvx512 : InstructionSet::kAvx2;
+  constexpr unsigned kYmm = 0x06, kAvx2 = 1u << 5;
+  const bool has_avx2 = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && bits(kept, kYmm) && bits(b, kAvx2);
+  return has_avx2 ? InstructionSet::kAvx2 : InstructionSet::kBaseline;
 #else
   return InstructionSet::kBaseline;
 #endif
@@ -33,20 +31,12 @@ InstructionSet supported() {
 
 InstructionSet instruction_set() {
   static const InstructionSet best = [] {
-    const InstructionSet most = supported();
     const char* wish = std::getenv("TRAJ_INTEGRATOR_INSTRUCTION_SET");
-    if (wish == nullptr) return most;
-    const std::string name = wish;
-    if (name == "baseline") return InstructionSet::kBaseline;
-    if (name == "avx2") return std::min(most, InstructionSet::kAvx2);
-    return most;
+    return wish != nullptr && std::string(wish) == "baseline" ? InstructionSet::kBaseline : supported();
   }();
   return best;
 }
 
-const char* instruction_set_name() {
-  constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};
-  return kNames[static_cast<int>(instruction_set())];
-}
+const char* instruction_set_name() { return instruction_set() == InstructionSet::kAvx2 ? "avx2" : "baseline"; }
 
 }  // namespace traj_integrator

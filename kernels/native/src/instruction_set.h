@@ -31,19 +31,17 @@ struct Loops {
 };
 namespace baseline { extern const Loops loops; }
 namespace avx2 { extern const Loops loops; }
-namespace avx512 { extern const Loops loops; }
 
-// "baseline", "avx2" or "avx512", chosen once: the best that the CPU has, or what the environment asks for
+// "baseline" or "avx2", chosen once: the best that the CPU has, or what the environment asks for
 // (TRAJ_INTEGRATOR_INSTRUCTION_SET).
-enum class InstructionSet { kBaseline, kAvx2, kAvx512 };
+enum class InstructionSet { kBaseline, kAvx2 };
 InstructionSet instruction_set();
 const char* instruction_set_name();
 
 // One instance for each instruction set.
 template <class Function>
-Function chosen([[maybe_unused]] Function avx512, [[maybe_unused]] Function avx2, Function baseline) {
+Function chosen([[maybe_unused]] Function avx2, Function baseline) {
 #if defined(__x86_64__)
-  if (instruction_set() == InstructionSet::kAvx512) return avx512;
   if (instruction_set() == InstructionSet::kAvx2) return avx2;
 #endif
   return baseline;
@@ -52,7 +50,7 @@ Function chosen([[maybe_unused]] Function avx512, [[maybe_unused]] Function avx2
 // The loops of this CPU.
 inline const Loops& loops() {
 #if defined(__x86_64__)
-  return *chosen(&avx512::loops, &avx2::loops, &baseline::loops);
+  return *chosen(&avx2::loops, &baseline::loops);
 #else
   return baseline::loops;
 #endif

@@ -85,28 +85,16 @@ PyObject* py_spline_form(PyObject*, PyObject* args) {
 }
 
 PyObject* py_instruction_set(PyObject*, PyObject*) { return PyUnicode_FromString(instruction_set_name()); }
-PyObject* py_kept_bytes(PyObject*, PyObject*) { return PyLong_FromSize_t(kept_bytes()); }
-PyObject* py_release_kept_memory(PyObject*, PyObject*) {
-  release_kept_memory();
-  Py_RETURN_NONE;
-}
 
 PyMethodDef methods[] = {
     {"forward", as_method(&py_forward), METH_FASTCALL, "A map of actions, into its outputs."},
     {"vjp", as_method(&py_vjp), METH_FASTCALL, "Gradients of actions, start and goal from those of the outputs."},
     {"dt_gradient", as_method(&py_dt_gradient), METH_FASTCALL, "The gradient of dt."},
     {"quadratic_cost", as_method(&py_quadratic_cost), METH_FASTCALL, "The cost of trajectories and its gradients."},
-    {"cost", as_method(&py_cost), METH_FASTCALL, "quadratic_cost, through autograd where it records it."},
     {"spline_form", &py_spline_form, METH_VARARGS, "A spline in place of the number of a map."},
-    {"step", as_method(&py_step), METH_FASTCALL, "forward, through autograd where it records it."},
-    {"step_into", as_method(&py_step_into), METH_FASTCALL, "step, into the memory of the caller."},
-    {"record", as_method(&py_record), METH_FASTCALL, "forward, as a node of autograd."},
-    {"backward", as_method(&py_backward), METH_FASTCALL, "vjp, as a node of autograd."},
-    {"are_plain", as_method(&py_are_plain), METH_FASTCALL, "Whether torch need not see what becomes of the arguments."},
+    {"records", as_method(&py_records), METH_FASTCALL, "Whether autograd records what becomes of the arguments."},
     {"use", &py_use, METH_VARARGS, "Says what tensors are."},
-    {"instruction_set", &py_instruction_set, METH_NOARGS, "baseline, avx2 or avx512."},
-    {"kept_bytes", &py_kept_bytes, METH_NOARGS, "Bytes of memory that are kept for results."},
-    {"release_kept_memory", &py_release_kept_memory, METH_NOARGS, "Releases them."},
+    {"instruction_set", &py_instruction_set, METH_NOARGS, "baseline or avx2."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -10,15 +10,15 @@ int64_t elements_of(const Array (&outputs)[kOutputs]) {
   return most;
 }
 
-PyObject* handed_over(Result* results, Py_ssize_t count, Py_ssize_t before) {
-  PyObject* const tuple = PyTuple_New(before + count);
-  for (Py_ssize_t k = -before; tuple != nullptr && k < count; ++k) {
-    PyObject* const item = k >= 0 && results[k].is_made() ? results[k].hand_over() : Py_NewRef(Py_None);
+PyObject* handed_over(Result* results, Py_ssize_t count) {
+  PyObject* const tuple = PyTuple_New(count);
+  for (Py_ssize_t k = 0; tuple != nullptr && k < count; ++k) {
+    PyObject* const item = results[k].is_made() ? results[k].hand_over() : Py_NewRef(Py_None);
     if (item == nullptr) {
       Py_DECREF(tuple);
       return nullptr;
     }
-    PyTuple_SetItem(tuple, before + k, item);
+    PyTuple_SetItem(tuple, k, item);
   }
   return tuple;
 }
@@ -57,23 +57,20 @@ bool make_gradients(Call& call, const int64_t (&sizes)[kValues], Result* results
   });
 }
 
-bool make_dt_gradient(const Call& call, const Array& dt, Result& result) {
-  std::vector<double> found(static_cast<size_t>(call.dt.size()));
-  const Array exact{found.data(), 'd', 2, {call.dt.shape[0], call.dt.shape[1]}};
-  return run(elements_of(call.outputs), [&](int threads) {
-    dt_gradient(call, exact, threads);
-    Array made;
-    switch (dt.dims) {
-      case 0: result.make(dt.type, {}, made); break;
-      case 1: result.make(dt.type, {dt.shape[0]}, made); break;
-      default: result.make(dt.type, {dt.shape[0], dt.shape[1]}, made);
+// records(*objects) -> whether autograd records what becomes of tensors, numbers and None; None if something has to see torch's
+// operators, and for other objects
+PyObject* py_records(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  const bool is_enabled = is_grad_enabled();
+  bool is_needed = false;
+  if (!is_ordinary()) Py_RETURN_NONE;
+  for (PyObject* const* object = args; object != args + count; ++object) {
+    if (is_tensor(*object)) {
+      is_needed = is_needed || (is_enabled && requires_grad(*object));
+    } else if (*object != Py_None && PyFloat_CheckExact(*object) == 0) {
+      Py_RETURN_NONE;
     }
-    if (dt.type == 'f') {
-      std::transform(found.begin(), found.end(), made.as<float>(), [](double value) { return static_cast<float>(value); });
-    } else {
-      std::copy(found.begin(), found.end(), made.as<double>());
-    }
-  });
+  }
+  return PyBool_FromLong(is_needed);
 }
 
 }  // namespace traj_integrator

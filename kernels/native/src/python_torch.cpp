@@ -19,9 +19,7 @@ struct OfTensors {
       : descriptor(PyObject_GetAttrString(torch.tensor, name)),
         get(reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get))) {}
   Object of(PyObject* tensor) const { return Object(get(descriptor, tensor, reinterpret_cast<PyObject*>(Py_TYPE(tensor)))); }
-  Object called(PyObject* tensor, PyObject* other = nullptr) const {
-    return Object(PyObject_CallFunctionObjArgs(descriptor, tensor, other, nullptr));
-  }
+  Object called(PyObject* tensor) const { return Object(PyObject_CallFunctionObjArgs(descriptor, tensor, nullptr)); }
 };
 
 // Reads a tensor as an array; returns whether the loops can take it, contiguous as they need it.
@@ -69,18 +67,14 @@ Object readable(PyObject* tensor) {
   return resolved.get() == nullptr ? Object() : called(resolved.get(), "contiguous");
 }
 
-bool has_no_modes() {
-  return std::all_of(std::begin(torch.modes), std::end(torch.modes), [](PyObject* mode) {
+bool is_ordinary() {
+  const bool has_no_modes = std::all_of(std::begin(torch.modes), std::end(torch.modes), [](PyObject* mode) {
     const Object active(PyObject_CallNoArgs(mode));
     return active.get() != nullptr && PyObject_IsTrue(active.get()) == 0;
   });
-}
-
-bool is_ordinary() {
-  if (!has_no_modes()) return false;
   static const Name current_level("_current_level");
   const Object level = current_level.of(torch.forward_ad);
-  return level.get() != nullptr && PyLong_AsLong(level.get()) < 0;
+  return has_no_modes && level.get() != nullptr && PyLong_AsLong(level.get()) < 0;
 }
 
 bool requires_grad(PyObject* tensor) {
@@ -88,46 +82,14 @@ bool requires_grad(PyObject* tensor) {
   return needed.of(tensor).get() == Py_True;
 }
 
-Object memory_of(PyObject* tensor) {
-  static const OfTensors is_inference("is_inference"), base("_base"), detach("detach");
-  const bool is_plain = reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == torch.tensor;
-  if (!is_plain || is_inference.called(tensor).get() != Py_False) return Object();
-  const Object owner = base.of(tensor);
-  const bool has_graph = requires_grad(tensor);
-  if (owner.get() == nullptr || (owner.get() == Py_None ? has_graph : requires_grad(owner.get()))) return Object();
-  return has_graph ? detach.called(tensor) : Object(Py_NewRef(tensor));
-}
-
-Object view_of(PyObject* tensor) {
-  static const OfTensors view_as("view_as");
-  return view_as.called(tensor, tensor);
-}
-
-bool is_leaf(PyObject* tensor) {
-  static const OfTensors leaf("is_leaf");
-  return leaf.of(tensor).get() == Py_True;
-}
-
-int64_t version_of(PyObject* tensor) {
-  static const OfTensors version("_version");
-  const Object number = version.of(tensor);
-  return number.get() == nullptr ? -1 : PyLong_AsLongLong(number.get());
-}
-
-bool mark_written(PyObject* tensors) {
-  PyObject* const done = PyObject_CallFunctionObjArgs(torch.increment_version, tensors, nullptr);
-  Py_XDECREF(done);
-  return done != nullptr;
-}
-
 bool is_grad_enabled() { return Object(PyObject_CallNoArgs(torch.is_grad_enabled)).get() == Py_True; }
 
 PyObject* py_use(PyObject*, PyObject* args) {
   PyObject* exchange = nullptr;
   PyObject** const modes = torch.modes;
-  if (PyArg_ParseTuple(args, "OOOOOOOO(OOOO)O", &torch.tensor, &torch.parameter, &torch.get_num_threads, &torch.to_dlpack,
-                       &torch.from_dlpack, &torch.is_grad_enabled, &torch.forward_ad, &torch.increment_version, &modes[0], &modes[1],
-                       &modes[2], &modes[3], &exchange) == 0) {
+  if (PyArg_ParseTuple(args, "OOOOOOO(OOOO)O", &torch.tensor, &torch.parameter, &torch.get_num_threads, &torch.to_dlpack,
+                       &torch.from_dlpack, &torch.is_grad_enabled, &torch.forward_ad, &modes[0], &modes[1], &modes[2], &modes[3],
+                       &exchange) == 0) {
     return nullptr;
   }
   Py_INCREF(args);  // the tuple keeps all of them

@@ -11,8 +11,7 @@
 namespace traj_integrator {
 namespace {
 
-constexpr size_t kMiB = 1 << 20;
-constexpr size_t kMostBlocks = 64;
+constexpr size_t kMostBytes = 64 << 20, kMostBlocks = 64;
 // Smaller pieces are allocated by the C library without a system call.
 constexpr size_t kLeastKeptBytes = 64 << 10;
 
@@ -20,14 +19,6 @@ struct Block {
   void* data;
   size_t bytes;
 };
-
-size_t limit_from_environment() {
-  const char* const text = std::getenv("TRAJ_INTEGRATOR_KEPT_MIB");
-  if (text == nullptr || *text == '\0') return 64 * kMiB;
-  char* end = nullptr;
-  const long long mib = std::strtoll(text, &end, 10);
-  return *end == '\0' && mib >= 0 ? static_cast<size_t>(mib) * kMiB : 64 * kMiB;
-}
 
 // Memory of results that are no longer in use, for the next ones of the same size: new, cleared pages from the system take
 // longer than filling them. Blocks that are not in use, the oldest first. No thread ever waits for the lock: if another
@@ -51,20 +42,12 @@ class Shelf {
 
   // Takes ownership of a block, and releases the oldest ones to make room for it.
   void put(const Block& block) {
-    if (block.bytes < kLeastKeptBytes || block.bytes > limit_ || !lock()) return std::free(block.data);
-    while (count_ == kMostBlocks || bytes_ + block.bytes > limit_) std::free(removed(0));
+    if (block.bytes < kLeastKeptBytes || block.bytes > kMostBytes || !lock()) return std::free(block.data);
+    while (count_ == kMostBlocks || bytes_ + block.bytes > kMostBytes) std::free(removed(0));
     blocks_[count_++] = block;
     bytes_ += block.bytes;
     unlock();
   }
-
-  void clear() {
-    if (!lock()) return;
-    while (count_ > 0) std::free(removed(count_ - 1));
-    unlock();
-  }
-
-  size_t bytes() const { return bytes_; }
 
  private:
   bool lock() { return !busy_.test_and_set(std::memory_order_acquire); }
@@ -80,8 +63,7 @@ class Shelf {
   std::atomic_flag busy_;
   std::array<Block, kMostBlocks> blocks_{};
   size_t count_ = 0;
-  std::atomic<size_t> bytes_ = 0;
-  const size_t limit_ = limit_from_environment();
+  size_t bytes_ = 0;
 };
 
 // Never destroyed: results may outlive every static object.
@@ -160,9 +142,5 @@ PyObject* Result::hand_over() {
 Result::~Result() {
   if (owner_ != nullptr) Owner::release(&owner_->tensor);
 }
-
-size_t kept_bytes() { return shelf().bytes(); }
-
-void release_kept_memory() { shelf().clear(); }
 
 }  // namespace traj_integrator

@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <limits>
 
 #include "parallel.h"
-#include "polynomials.h"
 #include "python_buffer.h"
 #include "trajectory.h"
 
@@ -114,46 +112,8 @@ PyObject* py_retime(ArrayArguments& given) {
   Py_RETURN_NONE;
 }
 
-// extremes(times [B, P], position, velocity, acceleration [B, P, D], counts [B]; extremes, places [B, D, 2, 4], threads): least
-// and greatest position, velocity, acceleration and jerk of what is played between points, and the points before them.
-PyObject* py_extremes(ArrayArguments& given) {
-  constexpr int64_t kEach = 2 * kOrders;
-  const Array times = given.array({kAny, kAny});
-  const int64_t batch = times.shape[0], points = times.shape[1];
-  const Array position = given.array({batch, points, kAny});
-  const int64_t dof = position.shape[2];
-  const Array velocity = given.optional({batch, points, dof}), acceleration = given.optional({batch, points, dof});
-  const int64_t* const counts = given.array({batch}, 'l').as<int64_t>();
-  const Array result = given.array({batch, dof, 2, kOrders}, 'd', true), places = given.array({batch, dof, 2, kOrders}, 'l', true);
-  const int64_t threads = given.integer();
-  if (!given.fit()) return nullptr;
-  Py_BEGIN_ALLOW_THREADS;
-  on_threads(batch, threads, [&](int64_t b) {
-    const double* const t = row(times, b);
-    for (int64_t j = 0; j < dof; ++j) {
-      double *const low = row(result, b) + j * kEach, *const high = low + kOrders;
-      std::fill_n(low, kOrders, std::numeric_limits<double>::infinity());
-      std::fill_n(high, kOrders, -std::numeric_limits<double>::infinity());
-      const auto at = [&](const Array& of, int64_t point) { return of.given() ? row(of, b) + point * dof + j : nullptr; };
-      for (int64_t i = 0; i + 1 < std::min(counts[b], points); ++i) {
-        double was[kEach], c[kDegree + 1] = {};
-        std::copy_n(low, kEach, was);
-        piece_between(t[i + 1] - t[i], 1, at(position, i), at(position, i + 1), at(velocity, i), at(velocity, i + 1),
-                      at(acceleration, i), at(acceleration, i + 1), c);
-        widen_by_piece(c, t[i + 1] - t[i], low, high);
-        for (int64_t k = 0; k < kEach; ++k) {
-          if (low[k] != was[k]) row<int64_t>(places, b)[j * kEach + k] = i;
-        }
-      }
-    }
-  });
-  Py_END_ALLOW_THREADS;
-  Py_RETURN_NONE;
-}
-
 PyMethodDef methods[] = {
     method_of_arrays<py_retime>("retime", "Times of paths under limits."),
-    method_of_arrays<py_extremes>("extremes", "Exact extremes of the motion between points."),
     {nullptr, nullptr, 0, nullptr},
 };
 

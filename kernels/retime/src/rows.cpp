@@ -16,16 +16,10 @@
 #define INSTRUCTION_SET avx2
 #define VECTOR_BYTES 32
 #include "rows.inc"
-#undef INSTRUCTION_SET
-#undef VECTOR_BYTES
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")
-#define INSTRUCTION_SET avx512
-#define VECTOR_BYTES 64
-#include "rows.inc"
 #pragma GCC pop_options
 
 namespace traj_integrator::retiming {
-const RowLoops& row_loops() { return *chosen(&avx512::row_loops, &avx2::row_loops, &baseline::row_loops); }
+const RowLoops& row_loops() { return *chosen(&avx2::row_loops, &baseline::row_loops); }
 }  // namespace traj_integrator::retiming
 #else
 namespace traj_integrator::retiming {
