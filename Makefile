@@ -59,7 +59,7 @@ demo: setup ## the main job: motion in, integrated and optimized trajectories ou
 bench: setup ## speed compared with peers and limits, into build/bench/ (ARGS=--quick takes under two minutes)
 	@$(in_environment) python -m benchmarks $(ARGS)
 
-rig: setup ## the real node, closed around an arm in real time, judged, in half an hour on idle cores (ARGS="--without hold")
+rig: setup ## the real node, closed around an arm in real time, judged, in a quarter of an hour on idle cores (ARGS="--without hold")
 	@$(in_environment) python -m rig $(ARGS)
 
 soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS="--minutes 2" for less)
