@@ -1,6 +1,6 @@
 # Everything starts here: `make demo` and `make test` set up what they need by themselves.
 #   make PYTHON=/path/to/python3 ...   uses that Python instead of the first suitable one
-#   make ROS_DISTRO=jazzy ...          takes the ROS 2 wheels of Jazzy instead of Kilted (where no ROS 2 is sourced)
+#   make ROS_DISTRO=jazzy ...          takes the ROS 2 wheels of Jazzy instead of Kilted
 #   make demo DATA=path                integrates a recording (rosbag2 or CSV) instead of a planned motion
 #   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
 #   make bench ARGS=--quick            passes arguments to the benchmarks
@@ -16,7 +16,7 @@ PYTEST_ARGS ?=
 DATA ?=
 ARGS ?=
 
-# Only what is asked for here: a shell with ROS 2 sourced has a ROS_DISTRO, too, and that installation is used as it is.
+# Only what is asked for here: a shell with ROS 2 sourced has a ROS_DISTRO, too.
 ifeq ($(origin ROS_DISTRO),command line)
 wheels := --wheels $(ROS_DISTRO)
 venv := .venv$(if $(filter-out kilted,$(ROS_DISTRO)),-$(ROS_DISTRO))
@@ -68,7 +68,7 @@ soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS
 test: lint ## lint and all tests, on all cores (PYTEST_ARGS="--workers 1" uses one)
 	@$(in_environment) python -m pytest --workers $(workers) $(PYTEST_ARGS)
 
-stranger: setup ## what depends on the torch, with PyPI's own CUDA build (3 GB) instead of local wheels, in a second checkout
+stranger: setup ## a colcon workspace; and what depends on the torch, with PyPI's CUDA build (3 GB), in a second checkout
 	@scripts/stranger.sh
 
 coverage: setup ## all tests, and which lines of the kernels and the package they run, in all processes
