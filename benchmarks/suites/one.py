@@ -9,13 +9,12 @@ from importlib.util import find_spec
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, CostTerm, QuadraticCost, quadratic_cost
 
-from ..problems import DOF, DT, HORIZON, Step, by_grad, is_close_to, random
+from ..problems import DOF, DT, HORIZON, is_close_to, random
 from ..registry import Case, Contender, Run, suite
-from .cpu import IN_TORCH, POINTS, STATE, in_torch, matrices_of, products
+from .cpu import POINTS, STATE, matrices_of, products
 
 # Least times of JAX over ours: with the loss in torch or in one pass, and by the vector-Jacobian product.
 AUTOGRAD_TARGET, VJP_TARGET = 1.0, 2.0
@@ -52,46 +51,9 @@ def cpu_one_trajectory(quick: bool, only: int | None = None) -> Iterator[Case]:
             yield Case(f"{name}, {way}", 1, rows, DOF, mine, tuple(others), limit, targets=targets)
 
 
-@suite("cpu_learned_dt")
-def cpu_learned_dt(quick: bool, only: int | None = None) -> Iterator[Case]:
-    """Every map, one trajectory: gradients of actions and step length, and tangents in forward mode."""
-    for name, kernel in chosen(quick, only):
-        rows = POINTS if kernel.control_space is ControlSpace.BSPLINE else HORIZON
-        action, *start = random(1, rows, DOF), *(random(1, DOF, seed=1 + k) for k in range(STATE))
-        upstream = [random(1, kernel.output_horizon(rows), DOF, seed=10 + k) for k in range(4)]
-        tangents = random(1, rows, DOF, seed=20), torch.tensor([[0.1]])
-        dt = torch.tensor([[DT]])
-        leaves = [action.requires_grad_(), dt.requires_grad_()]
-        exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
-        ways = {"both ways": (by_grad, upstream), "forward mode": (by_tangents, tangents)}
-        for way, (derive, given) in ways.items():
-            wide = [row.double() for row in start], [one.double() for one in given]
-            right = derive(partial(formulas, name, wide[0]), exact, wide[1])
-            mine = partial(derive, partial(stepped, kernel, start), leaves, given)
-            theirs = partial(derive, partial(formulas, name, start), leaves, given)
-            peer = Contender(IN_TORCH, theirs, is_close_to(*right, limit=1e-3))
-            ours = Contender("ours", mine, is_close_to(*right))
-            yield Case(f"{name}, {way}", 1, rows, DOF, ours, (peer,), targets={IN_TORCH: LEARNED_TARGET})
-
-
 def chosen(quick: bool, only: int | None) -> list[tuple[str, ControlMap]]:
     """All maps, or one of each kind."""
     return [(name, kernel) for name, kernel in MAPS.items() if not quick or only is not None or name in FEW]
-
-
-def by_tangents(step: Step, leaves: Sequence[Tensor], tangents: Sequence[Tensor]) -> list[Tensor]:
-    """Outputs of a step and their tangents."""
-    with forward_ad.dual_level():
-        duals = [forward_ad.make_dual(leaf.detach(), one) for leaf, one in zip(leaves, tangents, strict=True)]
-        return [part for output in step(*duals) for part in forward_ad.unpack_dual(output)]
-
-
-def stepped(kernel: ControlMap, start: Sequence[Tensor], action: Tensor, dt: Tensor) -> Sequence[Tensor]:
-    return kernel.step(action, *start, dt=dt)
-
-
-def formulas(name: str, start: Sequence[Tensor], action: Tensor, dt: Tensor) -> Sequence[Tensor]:
-    return in_torch(name, action, *start, dt=dt[..., None])
 
 
 # Ours
