@@ -1,7 +1,6 @@
 """Requirements of a started node, stated once: for nodes started by ROS 2 launch and for bare processes alike.
 
-A check takes the client and the scenario and raises AssertionError. test_launch_*.py run them under launch_testing,
-test_processes.py without it, so that the two cannot drift apart.
+A check takes the client and the scenario and raises AssertionError.
 """
 
 from __future__ import annotations
@@ -68,12 +67,6 @@ SCENARIOS = (
         remappings=(("joint_states", "/cell/joint_states"), ("~/joint_trajectory", "/arm_controller/joint_trajectory")),
     ),
 )
-OTHER_ROBOTS = tuple(
-    Scenario(robot, namespace=robot)
-    for robot in sorted({file.stem for file in CONFIG.glob("*.yaml")} - {scenario.robot for scenario in SCENARIOS})
-)
-
-
 # Checks
 
 

@@ -15,9 +15,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip(
-    "launch_testing.actions", reason="launch_testing cannot be imported: it comes with a ROS 2 installation"
-)
+pytest.importorskip("launch_ros", reason="launch_ros cannot be imported: it comes with a ROS 2 installation")
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 
 from scenarios import CONFIG, REPOSITORY, SCENARIOS, Scenario, integrates_for_a_caller
