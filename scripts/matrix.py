@@ -182,7 +182,7 @@ def run_cell(cell: Cell) -> Result:
         install = [python, "-m", "pip", "install", "--quiet", *wanted]
         failed, result.told = run(install, cell)
     if not failed:
-        pytest = [python, "-m", "pytest", "-q", f"--timeout={TEST_WITHIN_S}"]
+        pytest = [python, "-m", "pytest", "-q", "--thorough", f"--timeout={TEST_WITHIN_S}"]
         failed, result.told = run([*pytest, "--workers", "2", "--cache-clear", *tests], cell)
         if failed:
             failed, result.told = run([*pytest, "--last-failed", *tests], cell)

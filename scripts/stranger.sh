@@ -42,4 +42,4 @@ fi
 .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)' || { echo "stranger: expected a CUDA build" >&2; exit 1; }
 make demo || exit
 # Beside other programs, all of it can take long.
-make test PYTEST_ARGS="--timeout=600 test/engine/test_allocation.py test/kernels/test_native.py"
+make test PYTEST_ARGS="--thorough --timeout=600 test/engine/test_allocation.py test/kernels/test_native.py"

@@ -24,6 +24,8 @@ from traj_integrator_ros.parameters.table import SPECS, of_joints
 from traj_integrator_ros.requests.plan import GOALS
 
 BLOCK_TIMEOUT_S = 150
+TOOLS = ROOT / "docs" / "tools.md"
+QUICK = [page for page in PAGES if page != TOOLS]  # test/tools runs the tools on smaller files
 END = "-- end of a block --"
 MODULES = ("rclpy", "traj_integrator_interfaces", "matplotlib", "rosbags", "scipy", "rich")
 # A command in an indented block would not be run.
@@ -32,7 +34,7 @@ COMMAND = re.compile(r"^(?:    |\$ )(?:ros2|python3?|make|cmake|colcon|pip|fastd
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a page has up to 15 programs, each of which may load torch on a busy machine
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*QUICK, pytest.param(TOOLS, marks=pytest.mark.thorough)], ids=name_of)
 def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     executed = [block for block in blocks(page) if block.needs is not None]
     missing = next((module for module in MODULES if importlib.util.find_spec(module) is None), None)

@@ -147,7 +147,7 @@ esac
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_one_wheel_computes_every_map_without_a_compiler(
     checkout: Path, sdist: Path, tmp_path: Path, project_root: Path
 ) -> None:
@@ -172,7 +172,7 @@ def test_one_wheel_computes_every_map_without_a_compiler(
     assert installed_scripts(tmp_path / "venv") == CONSOLE_SCRIPTS
 
 
-@pytest.mark.parametrize("missing", ["a compiler", "a header"])
+@pytest.mark.parametrize("missing", ["a compiler", pytest.param("a header", marks=pytest.mark.thorough)])
 def test_what_the_cpp_kernels_lack_leaves_them_out_and_is_said(sdist: Path, tmp_path: Path, missing: str) -> None:
     compiler, reason = {
         "a compiler": ("/nonexistent/c++", "no C++ parts, since there is no C++ compiler (/nonexistent/c++)"),
