@@ -30,7 +30,7 @@ def as_json(record: Record, found: list[str]) -> str:
         "node": {**vars(record.counts), "exit_code": record.exit_code, "cpu_cores": _digits(record.node_cores())},
         "resident_mib_of_first_and_last_window": [_digits(value) for value in record.resident_mib()],
         "latency_ms": latencies,
-        "motions_apart_at_most_ms": _digits(apart_ms.max(initial=np.nan)),
+        "motions_apart_at_most_ms": _digits(apart_ms.max() if apart_ms.size else np.nan),
         "stops_ms": [_digits(1e3 * took_s) for took_s in record.stops_s],
     }
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in report.items()]
