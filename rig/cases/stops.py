@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,7 +9,6 @@ from sensor_msgs.msg import JointState
 
 from traj_integrator_ros.client import set_stamp, stamp_of
 
-from ..intentions import way
 from ..loop import NS
 from ..planner import VEL
 from ..rig import FREE, LIM, Rig
@@ -104,38 +102,6 @@ def frozen(name: str) -> Iterator[Rig]:
     odd = [deviation for deviation in fine if float(deviation) > 0.055]
     rig.check(not odd, f"{len(odd)} diagnostics say level OK at a deviation of {odd[:1]} rad")
     rig.good()
-    yield rig
-
-
-@case("stop-busy", "stop-under-load")
-def stop_under_load(name: str) -> Iterator[Rig]:
-    """~/stop brakes soon, even while chunks of 60 rows at 10 Hz (busy) or 240 rows at 50 Hz (load) are slowed."""
-    dof = 7
-    n_rows, every = (60, 0.1) if name == "stop-busy" else (240, 0.02)
-    rig = Rig(dof, limits={"v": 2.0, "a": 5.0, "j": 100.0, "lo": None, "hi": None}, start_from="previous")
-    worst, grid = 0.0, 0.02 * np.arange(1, 1500)
-    for k in range(4):
-        table = way(19 + k, (2.4, 6.0, 60.0), 2.0, 15.0, rig.place, 0.0, pause=0.0)(grid)[0]
-        rig.go(0.5)
-        begin = rig.t
-
-        def send(table: np.ndarray = table, begin: float = begin) -> None:
-            first = int((rig.t - begin) / 0.02)
-            rig.seq(table[first : first + n_rows], 0.02)
-
-        rig.go(2.0, every, send)
-        n, asked = len(rig.arrivals), rig.t
-        moving = np.abs(rig.robot._state.velocity).max()
-        future = rig.stop_later()
-        rig.go(0.8, every, send if k % 2 else None)
-        brake = next((m.at / NS - asked for m in rig.arrivals[n:] if m.fields["time_ns"][-1] < 0.9 * NS), math.inf)
-        worst = max(worst, brake)
-        said = future.result().message[:40] if future.done() else None
-        rig.figures.append(f"at {moving:.2f} rad/s the brake came {brake * 1e3:.0f} ms after the call ('{said}')")
-        rig.go(2.0 * n_rows * 0.02 + 1.0)  # chunks after the stop are taken again once the robot rests
-    rig.check(worst < 0.1, f"worst {worst * 1e3:.0f} ms")
-    rig.good()
-    rig.figures.append(f"{rig.reasons()}, p99 {rig.diag('sequence_latency_p99_ms')} ms")
     yield rig
 
 

@@ -31,7 +31,6 @@ def spoiled(result):
     [
         (cpu.cpu_entries, [4]),
         (cpu.cpu_kernels, [*[4, 3] * 2, 2, *[3] * 6]),
-        (cpu.cpu_splines, [3, 2]),
         (one.cpu_one_trajectory, [2, 1, 1] * 8),
     ],
 )
