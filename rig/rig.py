@@ -15,7 +15,7 @@ import numpy as np
 from kit.node_process import PythonProcess, write_parameters
 
 from .environment import CACHE, CLOCK_SHIM
-from .intentions import Motion, minimum_jerk
+from .intentions import Motion, share_of_way
 from .judge import Judged
 from .loop import NS, Loop
 from .planner import Planner
@@ -126,7 +126,7 @@ class Rig(Loop, Planner, Judged):
             middle = (np.asarray(self.limits["hi"], float) + np.asarray(self.limits["lo"], float)) / 2
             inward = np.where(self.start > middle, -1.0, 1.0)
         for d in (4e-4, 5e-4):
-            self.seq(self.start + inward * (minimum_jerk(x, 0.3, d) - minimum_jerk(x - 0.4, 0.3, d))[:, None], 0.02)
+            self.seq(self.start + inward * d * (share_of_way(x / 0.3) - share_of_way((x - 0.4) / 0.3))[:, None], 0.02)
             self.go(0.35)
         self.go(1.2)
         self.rejections.clear()

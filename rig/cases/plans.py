@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..intentions import minimum_jerk
+from ..intentions import share_of_way
 from ..loop import NS
 from ..rig import Rig
 from .table import case
@@ -19,7 +19,7 @@ def stale(name: str) -> Iterator[Rig]:
     for mode in ("measured", "previous"):
         rig = Rig(start_from=mode)
         t = np.linspace(0, 1.6, 33)[1:]
-        points = np.stack([minimum_jerk(t, 1.6, 0.8), -minimum_jerk(t, 1.6, 0.8)], -1)
+        points = 0.8 * share_of_way(t / 1.6)[:, None] * [1, -1]
         t0, what = rig.t, f"{mode}: "
         rig.traj(t, points, rig.clock() - round(by * NS))
         rig.go(3.0 if by < 1.2 else 8.0)  # the rest of the plan is slow, and the robot does not hurry to its end

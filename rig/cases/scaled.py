@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..intentions import minimum_jerk
+from ..intentions import share_of_way
 from ..planner import POS, VEL
 from ..rig import FREE, Rig
 from .table import case
@@ -89,7 +89,7 @@ class Scaled(Rig):
 
 
 def _plan(times: np.ndarray) -> np.ndarray:
-    return minimum_jerk(times, _SPAN, 1.0)[:, None] * _ENDS
+    return share_of_way(times / _SPAN)[:, None] * _ENDS
 
 
 def _send_plan(rig: Scaled) -> float:
