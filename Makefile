@@ -43,7 +43,7 @@ gpu_peers = -m benchmarks --out build/gpu --suite cuda_kernels
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench rig soak test stranger coverage matrix gpu wheel arm64 offline release lint clean distclean
+.PHONY: help setup demo demo-arm bench rig soak test stranger coverage matrix gpu wheel arm64 offline release lint clean distclean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,9 @@ setup: ## makes .venv (does nothing when it is up to date)
 
 demo: setup ## the main job: motion in, integrated and optimized trajectories out, into build/demo/
 	@$(in_environment) python -m traj_integrator_ros.demo.main $(if $(DATA),"$(DATA)")
+
+demo-arm: setup ## an arm with masses under an optimizer, a jittery policy, a push and a stop, in build/demo_arm.png
+	@$(in_environment) python -m rig.physics.demo
 
 bench: setup ## speed compared with peers and limits, into build/bench/ (ARGS=--quick takes under two minutes)
 	@$(in_environment) python -m benchmarks $(ARGS)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rig.physics import contacts, free, grasps
+from rig.physics import contacts, demo, free, grasps
 from rig.physics.arms import ARMS
 from rig.physics.drives import Drive
 from rig.physics.packages import Absent, model_text, mujoco_module
@@ -95,6 +95,17 @@ def test_the_arm_in_the_readmes_animation_feels_what_is_said() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     said = re.search(r"feel up to (\S+) rad/s² .* and (\S+) with the node\]\(docs/figures/policy_on_an_arm.gif", text)
     assert [float(number) for number in said.groups()] == pytest.approx(felt, rel=0.1)
+
+
+@pytest.mark.ros
+def test_the_demos_arm_feels_less_with_the_node_than_without() -> None:
+    motion = demo.optimized(np.array(ARMS["panda"].home))
+    np.testing.assert_allclose(motion[1][-1], ARMS["panda"].home + demo.GOAL, atol=0.01)
+    (straight, felt), (executed, _) = (
+        [np.abs(part).max() for part in demo.accelerations(demo.run_story(kind, 1.0, motion).log)]
+        for kind in (demo.Straight, demo.Loop)
+    )
+    assert executed <= 20.0 * (1 + 1e-3) < felt < straight, "the arm's limits"
 
 
 def test_scenarios_that_cannot_be_run_do_not_hold(monkeypatch, capsys) -> None:
