@@ -74,6 +74,8 @@ class Stream(NamedTuple):
     """Position at which the robot rests at first, rad, `[DOF]`."""
     seconds: float = SECONDS
     limits: dict[str, list[float]] = LIMITS
+    lag: float = 0.0
+    """Time by which the joints are behind their commands, s."""
 
     def arrivals(self, step: float) -> Iterator[tuple[float, list[Chunk]]]:
         """Yield the times of a grid, s, with the chunks that have arrived since the time before."""

@@ -134,10 +134,11 @@ def by_executor(stream: Stream, **parameters: object) -> tuple[np.ndarray, int]:
     limits = {f"limits__{name}": values for name, values in stream.limits.items()}
     names = [f"joint{i}" for i in range(DOF)]
     executor = Executor(NodeParameters.of(names, device="cpu", start_from="previous", **{**limits, **parameters}))
-    commanded, rates, refused = [stream.start], [np.zeros(DOF)], 0
+    behind, refused = round(stream.lag / CYCLE_S), 0
+    commanded, rates = [stream.start], [np.zeros(DOF)]
     for now, arrived in stream.arrivals(TICK * CYCLE_S):
-        now_ns = BEGIN_NS + round(now * 1e9)
-        executor.joint_state(commanded[-1], rates[-1], now_ns)
+        now_ns, there = BEGIN_NS + round(now * 1e9), max(len(commanded) - 1 - behind, 0)
+        executor.joint_state(commanded[there], rates[there], now_ns)
         executor.tick(now_ns)
         for chunk in arrived:
             stamp_ns = BEGIN_NS + round(chunk.observed * 1e9)

@@ -35,7 +35,7 @@ DECAY = 0.01
 def controller(stream: Stream, *, velocities: bool = False, **options: object) -> np.ndarray:
     """Command as joint_trajectory_controller does for rows as points, with the velocities of their spline if asked."""
     joints = [f"joint{i}" for i in range(DOF)]
-    robot = Robot(joints, allow_nonzero_velocity_at_trajectory_end=True, **options)
+    robot = Robot(joints, lag=stream.lag, allow_nonzero_velocity_at_trajectory_end=True, **options)
     robot.set_state(stream.start)
     commands, run_ns = [stream.start[None]], SECOND
     for now, arrived in stream.arrivals(CYCLE_S):

@@ -115,8 +115,13 @@ def _queue_of(item: pytest.Item) -> int:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
-    """Leaves nothing to the plugin of launch_testing, which would import every module while it collects a folder."""
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Leaves to the plugin of launch_testing, where there is one, what are launch tests that can run, and nothing else.
+
+    It imports every module while it collects a folder, and one that skips itself would skip all its neighbours.
+    """
+    if module_path.name.startswith("test_launch_") and not _missing_ros():
+        return None
     return pytest.Module.from_parent(parent, path=module_path)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import runpy
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,7 +14,7 @@ from torch import Tensor
 
 from traj_integrator_ros.engine.call import Call
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.kernels import MAPS, quadratic_cost
 
 from ..problems import DOF, DT, HORIZON, Problem
 from ..registry import CannotRun, Case, Contender, sizes, suite
@@ -25,6 +28,8 @@ SMALL_BATCH, REPLAY_MOST_US = 64, 10.0
 BATCHES = (1, 10, SMALL_BATCH, 1000, 10_000, 100_000)
 ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
 """Denser where the device may begin to win."""
+WORKLOAD_BATCHES = (500, 2000, 10_000, 100_000)
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DEVICE = "cuda"
 """Tests run the cases on the CPU."""
 
@@ -78,6 +83,37 @@ def cuda_engine(quick: bool, only: int | None = None) -> Iterator[Case]:
         calls = from_rest("clique", problem.leaves[0].detach().numpy(), upstream)
         ways = [problem.by_calling(name, partial(both_ways, engine, *calls)) for name, engine in engines.items()]
         yield problem.case("engine, host to host", *ways)
+
+
+@suite("cuda_workloads")
+def cuda_workloads(quick: bool, only: int | None = None) -> Iterator[Case]:
+    """Sampling and descent in process (`examples/on_device.py`): what crosses the bus does not depend on the batch."""
+    needs_device()
+    on_device = runpy.run_path(str(EXAMPLES / "on_device.py"))
+    start, goal = np.zeros((2, DOF)), np.full(DOF, 0.3)
+    batches = sizes(quick, only, WORKLOAD_BATCHES[:1], WORKLOAD_BATCHES)
+    for name, batch in itertools.product(("Sampler", "Descent"), batches):
+        ways = []
+        for device in (DEVICE, "cpu"):
+            made = on_device[name](DOF, batch, device)
+            run = partial(improved, made) if name == "Sampler" else made.optimize
+            check = partial(costs_what_it_says, on_device, start, goal)
+            ways.append(Contender(device, partial(run, start, goal), check))
+        yield Case(f"{name} of examples/on_device.py", batch, HORIZON, DOF, ways[0], (ways[1],), device=DEVICE)
+
+
+def improved(sampler: object, start: np.ndarray, goal: np.ndarray) -> list[object]:
+    """An improvement: the plan before it, with its cost."""
+    before = sampler.velocities
+    return [sampler.improve(start, goal), before]
+
+
+def costs_what_it_says(on_device: dict[str, object], start: np.ndarray, goal: np.ndarray, found: Sequence) -> None:
+    """Check the cost of a plan in float64."""
+    cost, plan = found
+    rows, terms = torch.from_numpy(start)[:, None], on_device["cost_of"](torch.from_numpy(goal))
+    exact = quadratic_cost(plan.double()[None], *rows, cost=terms, control_map="velocity", dt=on_device["STEP"])
+    assert abs(cost - float(exact)) <= 1e-4 * float(exact), f"the cost is off: {cost}, not {float(exact)}"
 
 
 def both_ways(engine: TrajectoryIntegrator, forward: Call, backward: Call) -> list[np.ndarray]:

@@ -58,8 +58,8 @@ def test_cases_of_the_device_are_right_on_the_cpu_too(monkeypatch):
     monkeypatch.setattr(cuda, "needs_device", lambda: None)
     monkeypatch.setattr(cuda, "most_elements", lambda: 1 << 20)
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    suites = cuda.cuda_sweep, cuda.cuda_kernels, cuda.cuda_engine
-    assert [[check(case) for case in suite(True, 60)] for suite in suites] == [[3] * 4, [6], [1]]
+    suites = cuda.cuda_sweep, cuda.cuda_kernels, cuda.cuda_engine, cuda.cuda_workloads
+    assert [[check(case) for case in suite(True, 60)] for suite in suites] == [[3] * 4, [6], [1], [2, 2]]
 
 
 @pytest.mark.gpu

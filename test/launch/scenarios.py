@@ -1,6 +1,7 @@
 """Requirements of a started node, stated once: for nodes started by ROS 2 launch and for bare processes alike.
 
-A check takes the client and the scenario and raises AssertionError.
+A check takes the client and the scenario and raises AssertionError. test_launch_*.py run them under launch_testing,
+test_processes.py without it, so that the two cannot drift apart.
 """
 
 from __future__ import annotations
