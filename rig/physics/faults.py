@@ -20,9 +20,10 @@ def of_command(loop: Loop, begin: float) -> dict[str, float]:
 
 
 def drawn(seed: int) -> tuple[np.random.Generator, dict[str, str]]:
-    """Return a random generator, and drives."""
+    """Return a random generator, and an arm with drives."""
     random = np.random.default_rng(71 + seed)
-    return random, {"drive": str(random.choice(["pd3", "pd6", "pd12", "stiff", "cascade", "cascade_ff"]))}
+    arm, drives = [("panda", ["pd3", "pd6", "pd12", "stiff"]), ("ur5e", ["cascade", "cascade_ff"])][random.integers(2)]
+    return random, {"arm": arm, "drive": str(random.choice(drives))}
 
 
 def slips(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:

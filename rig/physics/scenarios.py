@@ -14,7 +14,7 @@ Scenario = tuple[Callable[..., Figures], Mapping[str, float]]
 HOBBY = {"arm": "vx300s", "drive": "hobby"}
 ALOHA = {"arm": "aloha", "count": 2}
 SO101 = {"arm": "so101", "drive": "so101"}
-CASCADE = {"drive": "cascade"}
+UR = {"arm": "ur5e", "drive": "cascade"}
 FREE = {"brakes": 0, "refused": 0}
 GRASPS = FREE | {"unseen": 0, "false": 0, "dead": 0}
 MET = {"unnoticed_s": 0.3, "force_1s": 20, "tries": 1, "home_off_mrad": 60}
@@ -42,7 +42,7 @@ SCENARIOS: dict[str, Scenario] = {
     "policy": (free.streamed, FREE),
     "policy at 3 Hz, mixed drives": (partial(free.streamed, drive="mixed", hz=3.0, rows=20, dt=0.05, bias=0.008), FREE),
     "policy, stiff": (partial(free.streamed, drive="stiff"), FREE),
-    "policy, cascade fed forward": (partial(free.streamed, drive="cascade_ff", share=0.3), FREE),
+    "policy, UR fed forward": (partial(free.streamed, arm="ur5e", drive="cascade_ff", share=0.3), FREE),
     "policy, hobby": (partial(free.streamed, share=0.35, **HOBBY), FREE),
     "policy, fast": (partial(free.streamed, share=0.8), FREE),
     "first motion is fast, states 80 ms late": (partial(free.streamed, share=0.8, warms=False, late=0.08), FREE),
@@ -60,15 +60,15 @@ SCENARIOS: dict[str, Scenario] = {
     "replanning from what is measured": (partial(free.replanned, measured=True), FREE),
     "replanning from the command": (partial(free.replanned, measured=False), FREE),
     "slow, hobby": (partial(free.slow, **HOBBY), FREE),
-    "slow, stiction": (partial(free.slow, arm="panda", drive="pd5"), FREE),
+    "slow, stiction": (partial(free.slow, arm="ur5e", drive="pd5"), FREE),
     "swing, hobby": (partial(free.swing, **HOBBY), FREE),
     "first motion under a load": (free.cold, FREE),
     "tilting base": (free.tilting, FREE),
     "wall at 1.0": (contacts.wall, FAST),
-    "wall at 0.5, cascade": (partial(contacts.wall, speed=0.5, **CASCADE), INTEGRATED),
+    "wall at 0.5, UR": (partial(contacts.wall, speed=0.5, **UR), INTEGRATED),
     "wall at 0.5, hobby": (partial(contacts.wall, speed=0.5, **HOBBY), MET),
     "wall at 0.03": (partial(contacts.wall, speed=0.03, angle=0.08, seconds=4.0), SLOWLY),
-    "wall at 0.03, cascade": (partial(contacts.wall, speed=0.03, angle=0.08, seconds=4.0, **CASCADE), INTEGRATED),
+    "wall at 0.03, UR": (partial(contacts.wall, speed=0.03, angle=0.08, seconds=4.0, **UR), INTEGRATED),
     "wall at 0.05, soft": (partial(contacts.wall, drive="pd3", speed=0.05, angle=0.08, seconds=4.0), SOFTLY),
     "wall at 0.05, hobby": (partial(contacts.wall, speed=0.05, angle=0.08, seconds=4.0, **HOBBY), SLOWLY),
     "table at 0.05": (partial(contacts.wall, joint=1, speed=0.05, angle=0.1, seconds=4.0), SLOWLY),
@@ -123,7 +123,7 @@ SCENARIOS: dict[str, Scenario] = {
 PRESSES = {"force_1s": 190, "force_last": 190}
 """Figures of contacts without reports: nobody knows the controller's command, and the arm presses on."""
 WITHOUT: dict[str, Mapping[str, float]] = {
-    "wall at 0.03, cascade": {"tries": 2},
+    "wall at 0.03, UR": {"tries": 2},
     "wall at 0.05, hobby": {"unnoticed_s": 1.1},
     "insisting policy, hobby": {"short_of_back": 0.25, "short_of_again": 0.1},
     "led by a hand": {"home_off_mrad": 500},

@@ -22,7 +22,7 @@ from rig.physics.scenarios import SCENARIOS
 try:
     mujoco_module()
     for arm in ("panda", "vx300s", "so101"):
-        model_text(ARMS[arm].model)
+        model_text(ARMS[arm].package, ARMS[arm].model)
 except Absent as absent:
     pytest.skip(str(absent), allow_module_level=True)
 pytestmark = pytest.mark.slow
