@@ -1,6 +1,6 @@
 # Everything starts here: `make demo` and `make test` set up what they need by themselves.
 #   make PYTHON=/path/to/python3 ...   uses that Python instead of the first suitable one
-#   make ROS_DISTRO=jazzy ...          takes the ROS 2 wheels of Jazzy instead of Kilted
+#   make ROS_DISTRO=jazzy ...          takes the ROS 2 wheels of Jazzy instead of Kilted (where no ROS 2 is sourced)
 #   make demo DATA=path                integrates a recording (rosbag2 or CSV) instead of a planned motion
 #   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
 #   make bench ARGS=--quick            passes arguments to the benchmarks
@@ -16,7 +16,7 @@ PYTEST_ARGS ?=
 DATA ?=
 ARGS ?=
 
-# Only what is asked for here: a shell with ROS 2 sourced has a ROS_DISTRO, too.
+# Only what is asked for here: a shell with ROS 2 sourced has a ROS_DISTRO, too, and that installation is used as it is.
 ifeq ($(origin ROS_DISTRO),command line)
 wheels := --wheels $(ROS_DISTRO)
 venv := .venv$(if $(filter-out kilted,$(ROS_DISTRO)),-$(ROS_DISTRO))

@@ -30,7 +30,8 @@ def main():
         return 1
     import set_up_steps  # Python 3.10 and later
 
-    return set_up_steps.main(machine.environment_of(machine.DISTRO), machine.DISTRO)
+    environment = machine.environment_of(machine.DISTRO)
+    return set_up_steps.main(environment, machine.DISTRO, use_ros=bool(machine.sourced_ros()))
 
 
 def python_of_venv():

@@ -15,8 +15,6 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "set-up"
 REQUIREMENTS = ROOT / "requirements"
 PACKAGE = "traj_integrator_ros"
-OF_OTHERS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "AMENT_PREFIX_PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PYTHONHOME")
-"""Variables of an environment that is active, or of a ROS 2 that is sourced, whose libraries have the same names."""
 
 
 class SetUpError(Exception):
@@ -25,10 +23,11 @@ class SetUpError(Exception):
 
 @dataclass(frozen=True)
 class Environment:
-    """Place of set-up, and the distribution of ROS 2 whose wheels it gets."""
+    """Place of set-up, and the source of rclpy: a sourced ROS 2 or wheels."""
 
     venv: Path
-    distro: str
+    distro: str  # distribution whose wheels are used if no ROS 2 is sourced
+    use_ros: bool
     log: Path = LOGS  # log of the step at work
 
     @property
@@ -43,8 +42,15 @@ class Environment:
 
     def run(self, *command: object, **variables: str) -> None:
         """Runs a command with its output in the log; raises SetUpError with the last line that has an error."""
-        environment = {name: value for name, value in os.environ.items() if name not in OF_OTHERS}
-        environment |= {"PATH": f"{self.venv}/bin:{os.environ.get('PATH', '')}", **variables}
+        path = os.environ.get("PATH", "")
+        # A sourced ROS 2 is built with its own cmake, the wheels with the pinned one.
+        path = f"{path}:{self.venv}/bin" if self.use_ros else f"{self.venv}/bin:{path}"
+        environment = {**os.environ, "PATH": path, **variables}
+        # Variables that the Python of another environment passes to its child processes.
+        environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
+        libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        ours = str(ROOT / ".venv")
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(path for path in libraries if not path.startswith(ours))
         arguments = list(map(str, command))
         with self.log.open("a+", encoding="utf-8", errors="replace") as log:
             log.write(f"$ {' '.join(arguments)}\n")

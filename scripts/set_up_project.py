@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import set_up_machine
 from set_up_environment import PACKAGE, REQUIREMENTS, ROOT, Environment, hashed, write_at_once
 
 # ---- C++ parts ----
@@ -116,10 +117,15 @@ def interface_inputs(environment: Environment) -> list[Path]:
 
 
 def build_interfaces(environment: Environment) -> None:
-    """Builds the interface package and installs it into .venv, where none of an older build's messages remain."""
+    """Builds and installs the interface package into .venv, unless the sourced workspace has the same one.
+
+    None of an older build's messages remain.
+    """
     for pattern in ("include/{}", "share/{}", "lib/lib{}__*", "lib/python3*/site-packages/{}*"):
         for path in environment.venv.glob(pattern.format(INTERFACES.name)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if environment.use_ros and workspace_has_interfaces():
+        return
     python = environment.site_packages.relative_to(environment.venv)
     compile_messages(environment, INTERFACES, environment.venv, PYTHON_INSTALL_DIR=python, **OPTIMIZED)
 
@@ -136,6 +142,8 @@ def build_control_msgs(environment: Environment) -> None:
     """
     folder = environment.venv / "control_msgs"
     shutil.rmtree(folder, ignore_errors=True)
+    if environment.use_ros:
+        return
     found = f"{folder / 'lib'};{environment.venv / 'lib'}"
     # Neither optimization nor debugging information: builds in a quarter of the time.
     options = {"CMAKE_BUILD_TYPE": "None", "CMAKE_INSTALL_RPATH": found, "PYTHON_INSTALL_DIR": "python"}
@@ -145,14 +153,26 @@ def build_control_msgs(environment: Environment) -> None:
 def compile_messages(environment: Environment, sources: Path, into: Path, **options: object) -> None:
     """Builds a package of messages and installs it into a prefix."""
     build = ROOT / "build" / f"{sources.name}_{environment.distro}"
+    prefixes = str(environment.venv) + (f":{set_up_machine.sourced_ros()}" if environment.use_ros else "")
     shutil.rmtree(build, ignore_errors=True)
     options |= {
-        "CMAKE_PREFIX_PATH": environment.venv,
+        "CMAKE_PREFIX_PATH": prefixes.replace(":", ";"),
         "CMAKE_INSTALL_PREFIX": into,
         "Python3_EXECUTABLE": environment.python,
         "BUILD_TESTING": "OFF",
     }
     defines = [f"-D{name}={value}" for name, value in options.items()]
-    variables = {"AMENT_PREFIX_PATH": str(environment.venv)}
+    variables = {"AMENT_PREFIX_PATH": prefixes}
     environment.run("cmake", "-S", sources, "-B", build, "-G", "Ninja", *defines, **variables)
     environment.run("cmake", "--build", build, "--target", "install", **variables)
+
+
+def workspace_has_interfaces() -> bool:
+    """Return whether a sourced prefix has the interface package with exactly the definitions of this checkout."""
+    for prefix in filter(None, set_up_machine.sourced_ros().split(os.pathsep)):
+        share = Path(prefix) / "share" / INTERFACES.name
+        if share.is_dir():
+            ours = [path for folder in ("msg", "srv") for path in (INTERFACES / folder).iterdir()]
+            theirs = [share / path.relative_to(INTERFACES) for path in ours]
+            return all(b.is_file() and a.read_bytes() == b.read_bytes() for a, b in zip(ours, theirs, strict=True))
+    return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -34,6 +35,7 @@ from set_up_project import (
     interface_inputs,
     native_inputs,
     project_inputs,
+    workspace_has_interfaces,
 )
 
 
@@ -69,9 +71,9 @@ Pending = list[tuple[Step, str]]
 """Steps of a stage that have to be done, and what their stamps will say."""
 
 
-def main(venv: str, distro: str) -> int:
+def main(venv: str, distro: str, use_ros: bool) -> int:
     """Does the steps that are not done yet; returns the exit status."""
-    environment = Environment(Path(venv), distro)
+    environment = Environment(Path(venv), distro, use_ros)
     try:
         if any(pending_stages(environment)):
             LOGS.mkdir(parents=True, exist_ok=True)
@@ -127,9 +129,14 @@ def do(step: Step, fingerprint: str, environment: Environment) -> None:
 
 def announce(environment: Environment, steps: list[Step]) -> None:
     """Prints what will be done; raises SetUpError, before anything changes, if messages cannot be built."""
-    if any(step.do is build_interfaces for step in steps) and (missing := set_up_machine.missing_build_tools()):
-        raise SetUpError(missing)
-    python = ".".join(map(str, sys.version_info[:3]))
-    about = f"{environment.venv.name} with Python {python} and ROS 2 wheels ({environment.distro})"
+    if any(step.do is build_interfaces for step in steps):
+        needs_ros = environment.use_ros and not workspace_has_interfaces()
+        missing = set_up_machine.missing_build_tools() or (set_up_machine.missing_generators() if needs_ros else "")
+        if missing:
+            raise SetUpError(missing)
+    ros = f"ROS 2 wheels ({environment.distro})"
+    if environment.use_ros:
+        ros = f"the sourced ROS 2 {os.environ.get('ROS_DISTRO', '')}".rstrip()
+    about = f"{environment.venv.name} with Python {'.'.join(map(str, sys.version_info[:3]))} and {ros}"
     minutes = ", a few minutes" if any(step.do is install_packages for step in steps) else ""
     print(f"set-up: {about}{minutes}; logs in {LOGS.relative_to(ROOT)}/", flush=True)

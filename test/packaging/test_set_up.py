@@ -1,10 +1,12 @@
-"""Set-up goes on where it stopped, says in a line what fails, and takes nothing of a ROS 2 that is sourced."""
+"""Set-up goes on where it stopped, and says in a line what fails."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +15,6 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 import set_up_steps
 from set_up_environment import Environment, SetUpError
-from set_up_packages import ENVIRONMENT
 
 NAMES = ("virtual environment", "packages", "interface package")
 
@@ -33,17 +34,37 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     stages = tuple((set_up_steps.Step(name, lambda _: ["of wheels"], does(name)),) for name in NAMES)
     monkeypatch.setattr(set_up_steps, "STAGES", stages)
-    assert set_up_steps.main(str(tmp_path / ".venv"), "kilted") == 1
+    assert set_up_steps.main(str(tmp_path / ".venv"), "kilted", use_ros=False) == 1
     assert capsys.readouterr().err == "set-up: packages fails\n"
     fails.clear()
-    assert set_up_steps.main(str(tmp_path / ".venv"), "kilted") == 0 and done == [*NAMES]
-    assert set_up_steps.main(str(tmp_path / ".venv"), "kilted") == 0 and done == [*NAMES]
+    assert set_up_steps.main(str(tmp_path / ".venv"), "kilted", use_ros=False) == 0 and done == [*NAMES]
+    assert set_up_steps.main(str(tmp_path / ".venv"), "kilted", use_ros=False) == 0 and done == [*NAMES]
     assert "up to date" in capsys.readouterr().out
 
 
-def test_a_ros_2_that_is_sourced_is_set_aside(tmp_path: Path) -> None:
-    (tmp_path / "environment.sh").write_text(ENVIRONMENT.format(venv="/venv"), encoding="utf-8")
-    said = f". {tmp_path}/environment.sh && echo $AMENT_PREFIX_PATH:$PYTHONPATH:$LD_LIBRARY_PATH"
-    sourced = {"AMENT_PREFIX_PATH": "/opt/ros/jazzy", "PYTHONPATH": "/opt/ros/jazzy/python", "LD_LIBRARY_PATH": "/opt"}
-    done = subprocess.run(["bash", "-c", said], env={**os.environ, **sourced}, capture_output=True, text=True)
-    assert done.stdout == "/venv::\n"
+@pytest.mark.parametrize(
+    ("has", "lacks"), [((), "no ament_cmake and no rosidl_default_gen"), (("ament_cmake",), "no rosidl_default_gen")]
+)
+def test_a_ros_2_that_cannot_build_messages_is_refused_at_once(
+    project_root: Path, tmp_path: Path, has: tuple[str, ...], lacks: str
+) -> None:
+    checkout, ros = tmp_path / "checkout", tmp_path / "ros"
+    for folder in ("scripts", "requirements", "launch", "kernels", "traj_integrator_interfaces"):
+        shutil.copytree(project_root / folder, checkout / folder, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    for name in ("setup.py", "setup.cfg", "pyproject.toml", "package.xml"):
+        shutil.copy(project_root / name, checkout)
+    (checkout / ".venv").mkdir()
+    (checkout / ".venv" / "works").touch()
+    for name in has:
+        (ros / "share" / name / "cmake").mkdir(parents=True)
+    (ros / "python" / "rclpy").mkdir(parents=True)
+    for name in ("__init__.py", f"_rclpy_pybind11{sysconfig.get_config_var('EXT_SUFFIX')}"):
+        (ros / "python" / "rclpy" / name).touch()
+    sourced = {"AMENT_PREFIX_PATH": str(ros), "PYTHONPATH": str(ros / "python"), "ROS_DISTRO": "jazzy"}
+    python = getattr(sys, "_base_executable", sys.executable)
+    command = [python, checkout / "scripts" / "set_up.py", "--python-is-given"]
+    done = subprocess.run(command, env={**os.environ, **sourced}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert lacks in line and "sudo apt install ros-jazzy-" in line
+    assert [path.name for path in (checkout / ".venv").iterdir()] == ["works"]
