@@ -90,7 +90,7 @@ def test_any_drive_notices_a_wall_and_leaves_it(drive: Drive, speed: float, seed
 
 def test_the_arm_in_the_readmes_animation_feels_what_is_said() -> None:
     program = runpy.run_path(str(ROOT / "docs" / "figures" / "policy_on_an_arm.py"))
-    logs = [program["played"](program[kind])[1] for kind in ("AsPoints", "Loop")]
+    logs = [program["played"](program[kind])[1] for kind in ("Straight", "Loop")]
     felt = [np.abs(program["felt"](log)).max() for log in logs]
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     said = re.search(r"feel up to (\S+) rad/s² .* and (\S+) with the node\]\(docs/figures/policy_on_an_arm.gif", text)
