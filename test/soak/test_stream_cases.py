@@ -20,7 +20,7 @@ from soak.streams.scenes import Scene
 from soak.streams.simulation import SECOND, STOP, Refusal, Run, Step, simulate
 from traj_integrator_ros.requests.inputs import Actions, Positions
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]  # random streams of these kinds are tested in every run
 ALWAYS = {"finite", "position", "velocity", "acceleration", "jerk", "rest", "unfit"}
 AT_S = FIRST_S + 1.0
 """Time at which something happens to a stream."""
