@@ -62,8 +62,9 @@ def groups_of(runnable: list[Block]) -> Iterator[list[Block]]:
 
 def together(group: list[Block]) -> Block:
     """One program of Python blocks, each with names of its own: what they import takes longer than most of them."""
-    texts = (f"exec(compile({it.text!r}, 'block {it.number}', 'exec'), {{}})\nprint({END!r})\n" for it in group)
-    return replace(group[0], text="".join(texts))
+    after = f"torch.set_default_dtype(torch.float32)\nprint({END!r})\n"
+    texts = (f"exec(compile({it.text!r}, 'block {it.number}', 'exec'), {{}})\n{after}" for it in group)
+    return replace(group[0], text="import torch\n" + "".join(texts))
 
 
 def run(block: Block, folder: Path) -> str:
