@@ -62,7 +62,7 @@ demo-arm: setup ## an arm with masses under an optimizer, a jittery policy, a pu
 bench: setup ## speed compared with peers and limits, into build/bench/ (ARGS=--quick takes under two minutes)
 	@$(in_environment) python -m benchmarks $(ARGS)
 
-rig: setup ## the real node, closed around an arm in real time, judged, in half an hour on idle cores (ARGS="--without hold")
+rig: setup ## the real node, closed around an arm in real time, judged, in a quarter of an hour on idle cores (ARGS="--without hold")
 	@$(in_environment) python -m rig $(ARGS)
 
 soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS="--minutes 2" for less)
@@ -71,7 +71,7 @@ soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS
 test: lint ## lint and all tests, on all cores (PYTEST_ARGS="--workers 1" uses one)
 	@$(in_environment) python -m pytest --workers $(workers) $(PYTEST_ARGS)
 
-stranger: setup ## what depends on the torch, with PyPI's own CUDA build (3 GB) instead of local wheels, in a second checkout
+stranger: setup ## a colcon workspace; and what depends on the torch, with PyPI's CUDA build (3 GB), in a second checkout
 	@scripts/stranger.sh
 
 coverage: setup ## all tests, and which lines of the kernels and the package they run, in all processes

@@ -1,4 +1,4 @@
-"""Runs the benchmarks: `python -m benchmarks [--quick] [--check] [--suite NAME ...]`.
+"""Runs the benchmarks: `python -m benchmarks [--quick] [--keep] [--suite NAME ...]`.
 
 `--show [MACHINE]` prints kept results and measures nothing.
 
@@ -9,7 +9,6 @@ writes build/bench/<suite>.json, and with --keep benchmarks/results/<machine>/<s
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from pathlib import Path
 
@@ -23,41 +22,26 @@ from .timing import interleaved, repeated
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-# Smallest shares of the median and of the lowest kept run: a machine that is busy at times varies by that much.
-ALLOWED_LOSS, ALLOWED_BELOW = 0.25, 0.1
-REPEATS = 2
-Kept = dict[tuple[object, ...], Row]
 
 
 def main() -> int:
-    """Return 0 if every result was right and, with --check, no ratio that could be compared fell by over a quarter."""
+    """Return 0 if every result was right."""
     arguments = _arguments()
     if arguments.show is not None:
         return show(arguments.show, arguments.suite or list(SUITES))
-    failures, compared = [], 0
+    failures = []
     for name in arguments.suite or SUITES:
         print(f"\n{name}" + (" (quick)" if arguments.quick else ""), flush=True)
-        kept_file = RESULTS / machine_name() / f"{name}.json"
-        kept = report.read(kept_file)
-        rows, wrong = run(name, kept if arguments.check else {}, quick=arguments.quick)
+        rows, wrong = run(name, quick=arguments.quick)
         failures += wrong
         if name == "scaling":
             scaling.draw(rows)
         report.write(rows, (arguments.out or ROOT / "build" / "bench") / f"{name}.json")
-        if arguments.check and rows:
-            if kept.keys() & map(report.key, rows):
-                compared += 1
-                failures += slower(rows, kept)
-            else:
-                why = "none of these rows are kept (other threads?)" if kept else f"no results are kept in {kept_file}"
-                print(f"{name}: {why}, so nothing was compared")
         if arguments.keep and rows:
-            now = {report.key(row): report.with_runs(row, kept.get(report.key(row), {})) for row in rows}
-            report.write(list({**kept, **now}.values()), kept_file)
+            kept_file = RESULTS / machine_name() / f"{name}.json"
+            report.write(list({**report.read(kept_file), **{report.key(row): row for row in rows}}.values()), kept_file)
         for row in report.missed(rows):
             print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or row.get('limit') or 'itself'}")
-    if arguments.check and not compared:
-        failures.append("--check: no suite could be compared; --keep keeps the results of this run for the next")
     print(*failures, sep="\n", file=sys.stderr)
     return 1 if failures else 0
 
@@ -75,19 +59,13 @@ def show(machine: str, names: list[str]) -> int:
     return 1
 
 
-def run(name: str, kept: Kept, *, quick: bool) -> tuple[list[Row], list[str]]:
-    """Measure a suite and print its rows; return the rows and errors.
-
-    A case that seems slower than in the `kept` run is measured again, in case something else disturbed it.
-    """
+def run(name: str, *, quick: bool) -> tuple[list[Row], list[str]]:
+    """Measure a suite and print its rows; return the rows and errors."""
     rows: list[Row] = []
     wrong: list[str] = []
     try:
         for case in SUITES[name](quick):
-            for _ in range(1 + REPEATS):
-                measured, errors = measure(name, case, quick=quick)
-                if not slower(measured, kept):
-                    break
+            measured, errors = measure(name, case, quick=quick)
             lines = [report.table(measured, heads=not rows)] if measured else []
             rows += measured
             wrong += errors
@@ -113,30 +91,9 @@ def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[Row], list[str
     return report.rows_of(suite, case, interleaved(samplers, case.rounds or rounds)), []
 
 
-def slower(rows: list[Row], before: Kept) -> list[str]:
-    """Describe the rows that are more than a quarter below the median of the kept runs, and below all of them.
-
-    If only the peer or the limit has become faster, on a quieter machine, this is not a regression.
-    """
-    lost = []
-    for row in rows:
-        old = before.get(report.key(row), {})
-        if row.get("ours_us", 1) < old.get("ours_us", 0):
-            continue
-        for ratio in ("ratio", "of_limit"):
-            runs = report.runs(old, ratio)
-            if not row.get(ratio) or not runs:
-                continue
-            if row[ratio] < min((1 - ALLOWED_LOSS) * statistics.median(runs), (1 - ALLOWED_BELOW) * min(runs)):
-                what = f"{row['case']}, B = {row['B']}, {row['peer']}"
-                lost.append(f"slower: {what}: {ratio} {', '.join(map(str, runs))} -> {row[ratio]}")
-    return lost
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer cases and shorter samples: under two minutes")
-    parser.add_argument("--check", action="store_true", help="fail where a ratio fell by a quarter since the kept run")
     parser.add_argument("--keep", action="store_true", help="keep the results in benchmarks/results")
     shown = "print the results kept of a kind of machine (default: this one) and measure nothing"
     parser.add_argument("--show", nargs="?", const=machine_name(), metavar="MACHINE", help=shown)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 Run = Callable[[], object]
 Check = Callable[[object], None]
@@ -30,16 +29,6 @@ class Contender:
     check: Check
     clock: Callable[[], float] | None = None
     """Does the work once and returns its time, s, if another process does or measures it."""
-
-
-class MemoryUse(NamedTuple):
-    """Memory at the peak of a case's work."""
-
-    peak_bytes: int
-    floor_bytes: int
-    """Bytes of inputs and outputs."""
-    most_ratio: float
-    """Largest allowed ratio of peak to floor."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,6 @@ class Case:
     """Largest allowed time of ours."""
     worst_us: float | None = None
     """Largest allowed time of our slowest sample."""
-    memory: MemoryUse | None = None
 
     @property
     def contenders(self) -> list[Contender]:

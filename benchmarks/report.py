@@ -15,9 +15,7 @@ from .timing import Timing
 
 Row = dict[str, object]
 
-KEPT_RUNS = 5
-_RATIOS = ("ratio", "of_limit")
-_VERDICTS = ("met", "limit_met", "added_met", "most_met", "worst_met", "memory_met")
+_VERDICTS = ("met", "limit_met", "added_met", "most_met", "worst_met")
 
 
 def rows_of(suite: str, case: Case, timings: list[Timing]) -> list[Row]:
@@ -33,10 +31,6 @@ def rows_of(suite: str, case: Case, timings: list[Timing]) -> list[Row]:
     if case.worst_us is not None:
         shared |= {"p99_us": _digits(ours.p99_us), "worst_us": _digits(ours.worst_us)}
         shared |= {"worst_most_us": case.worst_us, "worst_met": ours.worst_us <= case.worst_us}
-    if case.memory is not None:
-        peak, floor, most = case.memory
-        shared |= {"memory_mb": _digits(peak / 1e6), "memory_floor_mb": _digits(floor / 1e6)}
-        shared |= {"memory_ratio": _digits(peak / floor), "memory_most": most, "memory_met": peak / floor <= most}
     limited: Row = {"limit_us": None, "of_limit": None}
     if case.limit is not None:
         limit_us = others.pop().median_us
@@ -82,9 +76,6 @@ def _lines(row: Row) -> list[str]:
         lines.append(f"{head} {'p99':30} {_time(row['p99_us'])}")
         most = f"<= {row['worst_most_us'] / 1e3:g} ms {_met(row['worst_met'])}"
         lines.append(f"{head} {'slowest':30} {_time(row['worst_us'])} {most}")
-    if "memory_most" in row:
-        memory = f"{row['memory_ratio']:.2f} of inputs + outputs ({row['memory_floor_mb']:.0f} MB)"
-        lines.append(f"{'':78}    memory {memory}, <= {row['memory_most']:g} {_met(row['memory_met'])}")
     return lines or [head]
 
 
@@ -129,17 +120,6 @@ def write(rows: list[Row], path: Path) -> None:
     """Write rows as JSON, one line each."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
-
-
-def runs(row: Row, ratio: str) -> list[float]:
-    """A ratio of the same row in the kept runs, the latest last."""
-    return row.get(f"{ratio}_runs") or ([row[ratio]] if row.get(ratio) else [])
-
-
-def with_runs(row: Row, before: Row) -> Row:
-    """Return a row with the ratios of the runs that were kept before it."""
-    ratios = [ratio for ratio in _RATIOS if row.get(ratio)]
-    return {**row, **{f"{ratio}_runs": [*runs(before, ratio), row[ratio]][-KEPT_RUNS:] for ratio in ratios}}
 
 
 def machine_name() -> str:

@@ -6,14 +6,10 @@ import argparse
 import os
 import sys
 import traceback
-from collections import Counter
-
-import numpy as np
 
 from kit.local_dds import isolate
 
 from .environment import environment, is_ready
-from .judge import REST_RAD_S, Judged, Smoothness, smoothness
 
 _TRIES = 3
 _STALL_S = 0.05
@@ -73,7 +69,7 @@ def holds(name: str) -> bool:
     from .cases import CASES
 
     for _ in range(_TRIES):
-        fails, figures, late, rigs, refused = [], [], [], [], Counter()
+        fails, figures, late = [], [], []
         try:
             for rig in CASES[name](name):
                 try:
@@ -81,8 +77,6 @@ def holds(name: str) -> bool:
                     late += rig.late() + [rig.stall] * (rig.stall > _STALL_S)
                     fails += rig.fails
                     figures += rig.figures
-                    rigs += [rig] if len(rig.rates()[0]) else []
-                    refused.update(rig.rejections)
                 finally:
                     rig.close()
         except Exception as error:
@@ -94,17 +88,7 @@ def holds(name: str) -> bool:
     note = f" [{len(late)} late, up to {max(late) * 1e3:.0f} ms]" if late else ""
     said = f"FAILS: {'; '.join(fails)}{note} | else: {'; '.join(figures)}" if fails else f"holds ({'; '.join(figures)})"
     print(f"{name} {said}{'' if fails else note}", flush=True)
-    if rigs:
-        smooth = (f"{what.replace('_', ' ')} {value:.4g}" for what, value in smoothness_of(rigs)._asdict().items())
-        print(f"  {', '.join(smooth)}, refused {dict(refused)}", flush=True)
     return not fails
-
-
-def smoothness_of(rigs: list[Judged]) -> Smoothness:
-    """The smoothness of all commands of a case, while they move."""
-    stretches, rate = [list(rig.rates()[1:]) for rig in rigs], rigs[0].judge_rate
-    moving = sum(int((np.abs(parts[1]) > REST_RAD_S).any(axis=1).sum()) for parts in stretches)
-    return smoothness(stretches, rate, max(moving, 1) / rate)
 
 
 if __name__ == "__main__":

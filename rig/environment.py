@@ -6,9 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from .control_msgs_package import BUILD, ControlMsgsAbsent, built_control_msgs
+from .control_msgs_package import ControlMsgsAbsent, built_control_msgs
 
-CACHE = BUILD / "rig"
+CACHE = Path(__file__).resolve().parents[1] / "build" / "rig"
 CLOCK_SHIM = CACHE / "clock_shim.so"
 _READY = "RIG_READY"
 

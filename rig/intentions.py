@@ -9,29 +9,35 @@ import numpy as np
 from soak.streams.plans import Bounds, Course, Way
 
 Motion = Callable[[np.ndarray], np.ndarray]
-"""Position, velocity and acceleration `[3, N, dof]` at increasing times of the rig `[N]`, s."""
+"""Position, velocity and acceleration `[3, N, dof]` at increasing times, s."""
+
+
+def course(
+    seed: int, start: np.ndarray, low: object, high: object, bounds: Bounds, begin: float, seconds: float, pause: float
+) -> Motion:
+    """Return the fastest motions from place to place between two positions, with pauses of up to `pause`, s."""
+    random, place, ways, time = np.random.default_rng(seed), start, [], begin
+    while time < begin + seconds:
+        there = random.uniform(low, high, len(place))
+        ways.append(Way(time, np.stack([place, 0 * place, 0 * place]), there, bounds))
+        time, place = ways[-1].end + (random.uniform(0, pause) if pause else 0.0), there
+    return Course(ways).states
 
 
 def way(
     seed: int, bounds: tuple[float, float, float], reach: float, seconds: float, start: object, begin: float,
     pause: float = 0.3,
 ) -> Motion:  # fmt: skip
-    """Return the fastest motions from place to place within bounds of velocity, acceleration and jerk, with pauses."""
-    r = np.random.default_rng(seed)
-    place, ways, t = np.asarray(start, float), [], begin
+    """Return a course within `reach` of 0, and within bounds of velocity, acceleration and jerk of all joints."""
+    place = np.asarray(start, float)
     most = Bounds(*(np.full(len(place), bound) for bound in bounds))
-    while t < begin + seconds:
-        there = r.uniform(-reach, reach, len(place))
-        ways.append(Way(t, np.stack([place, 0 * place, 0 * place]), there, most))
-        t = ways[-1].end + (r.uniform(0, pause) if pause else 0.0)
-        place = there
-    return Course(ways).states
+    return course(seed, place, -reach, reach, most, begin, seconds, pause)
 
 
-def minimum_jerk(t: np.ndarray, T: float, d: float) -> np.ndarray:
-    """Return positions of a minimum-jerk motion by a distance d within T, from rest to rest."""
-    s = np.clip(np.asarray(t, float) / T, 0, 1)
-    return d * (10 * s**3 - 15 * s**4 + 6 * s**5)
+def share_of_way(x: np.ndarray) -> np.ndarray:
+    """Minimum jerk from 0 to 1 while x goes from 0 to 1."""
+    x = np.clip(np.asarray(x, float), 0.0, 1.0)
+    return x**3 * (10 - 15 * x + 6 * x**2)
 
 
 def ramp(t: np.ndarray | float, v: float, T: float = 0.5) -> np.ndarray:

@@ -7,7 +7,7 @@ cycle explain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -73,30 +73,6 @@ def held_against(parts: list[np.ndarray], limits: Mapping[str, object]) -> Itera
 def _largest(name: str, values: np.ndarray, most: float) -> Finding:
     cycle, joint = np.unravel_index(int(values.argmax()), values.shape)
     return Finding(name, float(values[cycle, joint]), most, int(cycle), int(joint))
-
-
-class Smoothness(NamedTuple):
-    """Smoothness of a motion, all joints together."""
-
-    rms_acceleration: float
-    """RMS of the norm over the joints, rad/s^2; peaks are those of a single joint."""
-    peak_acceleration: float
-    rms_jerk: float
-    """rad/s^3."""
-    peak_jerk: float
-    way: float
-    """Distance that all joints travel together, forth and back, rad."""
-
-
-def smoothness(stretches: Sequence[list[np.ndarray]], rate: float, seconds: float) -> Smoothness:
-    """The smoothness of a motion from the `differences` of its stretches; means are taken over some seconds."""
-    velocity, *others = (np.hstack([[], *(parts[k].ravel() for parts in stretches)]) for k in (1, 2, 3))
-    figures = [
-        figure
-        for values in others
-        for figure in (np.sqrt((values**2).sum() / rate / seconds), np.abs(values).max(initial=0.0))
-    ]
-    return Smoothness(*map(float, figures), float(np.abs(velocity).sum() / rate))
 
 
 def last_speed(velocity: np.ndarray) -> float:

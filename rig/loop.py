@@ -72,7 +72,7 @@ class Loop:
 
     def __init__(
         self, names: list[str], start: np.ndarray, arm: dict[str, object], *, rate: int, states_hz: int,
-        reports_hz: int, judge_rate: int, listen_states: bool, states_delay: float,
+        reports_hz: int, judge_rate: int, listen_states: bool,
     ) -> None:  # fmt: skip
         self.names, self.start, self.arm, self.judge_rate = names, start, arm, judge_rate
         self.dof, self.reports = len(names), bool(reports_hz) and JointTrajectoryControllerState is not None
@@ -81,7 +81,6 @@ class Loop:
         self.states_every, self.reports_every = max(1, rate // states_hz), max(1, rate // max(reports_hz, 1))
         self.speak = listen_states
         """True if joint states are published."""
-        self.states_delay = round(states_delay * NS)
         self.filter: Callable[[JointState], JointState | list[JointState]] | None = None
         """Changes a joint state before it is published."""
         self.arrivals: list[Arrival] = []
@@ -93,7 +92,7 @@ class Loop:
         """Refusals by the controller, in the replay."""
         self.warmed, self.judged_from = 0, None
         """Number of arrivals, and time, at the end of the warm-up."""
-        self._held, self._given = [], 0
+        self._given = 0
         self._cut_until, self._kept = 0, []
         """When the network goes on, ns, and what it has kept until then: publishers and messages."""
         self.stall = 0.0
@@ -228,10 +227,7 @@ class Loop:
                 self._receive(self.robot, self.arrivals[self._given], at, self.step)
                 self._given += 1
             if self.speak and self.cycle % self.states_every == 0:
-                self._held.append((at + self.states_delay, at, *self.robot.measured()))
-            while self._held and self._held[0][0] <= at:
-                _, measured, position, velocity = self._held.pop(0)
-                self._publish_state(position, velocity, measured)
+                self._publish_state(*self.robot.measured(), at)
             if self.reporter and self.cycle % self.reports_every == 0 and not self.robot.off:
                 self._publish_report(at)
             self.robot.update(self.clock(at))

@@ -22,8 +22,7 @@ from .loop import NS
 
 POS = 1
 VEL = 2
-ACC = 3
-"""Control space of accelerations, as in ActionSequence."""
+"""Control space of velocities, as in ActionSequence."""
 
 
 class Planner:

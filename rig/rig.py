@@ -15,7 +15,7 @@ import numpy as np
 from kit.node_process import PythonProcess, write_parameters
 
 from .environment import CACHE, CLOCK_SHIM
-from .intentions import Motion, minimum_jerk
+from .intentions import Motion, share_of_way
 from .judge import Judged
 from .loop import NS, Loop
 from .planner import Planner
@@ -44,7 +44,6 @@ class Rig(Loop, Planner, Judged):
         rate: rate of the controller, Hz.
         states_hz: rate of joint states, Hz.
         listen_states: whether joint states are published.
-        states_delay: delay of joint states, s.
         reports_hz: rate of controller_state, Hz, where RIG_REPORTS allows it.
         parameters: parameters of the node, with `__` for dots.
 
@@ -66,7 +65,6 @@ class Rig(Loop, Planner, Judged):
         rate: int = 500,
         states_hz: int = 250,
         listen_states: bool = True,
-        states_delay: float = 0.0,
         reports_hz: int = 50,
         **parameters: object,
     ) -> None:
@@ -78,7 +76,7 @@ class Rig(Loop, Planner, Judged):
             np.zeros(dof) if start is None else np.asarray(start, float),
             {"hard_replacement": hard, "interpolate_from_desired_state": desired, **(arm or {})},
             rate=rate, states_hz=states_hz, reports_hz=reports_hz * (os.environ.get("RIG_REPORTS") != "0"),
-            judge_rate=judge, listen_states=listen_states, states_delay=states_delay,
+            judge_rate=judge, listen_states=listen_states,
         )  # fmt: skip
         self._folder = tempfile.TemporaryDirectory(dir=CACHE)
         clock, environment = Path(self._folder.name, "clock"), {}
@@ -126,7 +124,7 @@ class Rig(Loop, Planner, Judged):
             middle = (np.asarray(self.limits["hi"], float) + np.asarray(self.limits["lo"], float)) / 2
             inward = np.where(self.start > middle, -1.0, 1.0)
         for d in (4e-4, 5e-4):
-            self.seq(self.start + inward * (minimum_jerk(x, 0.3, d) - minimum_jerk(x - 0.4, 0.3, d))[:, None], 0.02)
+            self.seq(self.start + inward * d * (share_of_way(x / 0.3) - share_of_way((x - 0.4) / 0.3))[:, None], 0.02)
             self.go(0.35)
         self.go(1.2)
         self.rejections.clear()

@@ -2,8 +2,8 @@
 
 The torches are the oldest that setup.py takes, the one pinned in requirements/ and the newest that pip finds; cells
 called lerobot have LeRobot, the torch that it wants, and the package of examples/lerobot. Each combination is set up
-in a clone in build/matrix/, tested with a part of the tests, and removed. Results go into docs/compatibility.json and
-.md; a combination that was tested at this commit is not repeated.
+in a clone in build/matrix/, tested with a part of the tests, and removed. It prints a line for each, for the table in
+docs/compatibility.md.
 """
 
 from __future__ import annotations
@@ -11,21 +11,18 @@ from __future__ import annotations
 import argparse
 import datetime
 import fnmatch
-import json
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import set_up_machine
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "matrix"
-RESULTS, PAGE = ROOT / "docs" / "compatibility.json", ROOT / "docs" / "compatibility.md"
-BEGIN, END = "<!-- matrix: written by make matrix -->\n", "<!-- end of matrix -->\n"
 PINS, CONSTRAINTS = Path("requirements/python.txt"), Path("requirements/transitive.txt")
 COMPILED = ("kernels/*/*.abi3.so", "traj_integrator_ros/execution/*.abi3.so", "build/native/built")
 LEROBOT = "lerobot"
@@ -79,45 +76,25 @@ class Cell:
         return FOLDER / self.name
 
 
-@dataclass
-class Result:
-    """Result of a cell, as it is kept."""
-
-    cell: str
-    date: str
-    commit: str
-    versions: dict[str, str] = field(default_factory=dict)
-    outcome: str = ""
-    """passed, failed, or no set-up."""
-    told: str = ""
-    """The last line of pytest, or of set-up."""
-
-    def __str__(self) -> str:
-        shown = f"no set-up: {self.told}" if self.outcome == "no set-up" else self.told
-        return f"{shown} ({self.date}, {self.commit})"
-
-
 def main() -> int:
-    """Runs the cells that are not done yet; the exit status says whether any failed."""
+    """Runs the cells; the exit status says whether any failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("only", nargs="*", default=["*"], help="names or patterns: jazzy-3.12-pinned, kilted-*")
-    parser.add_argument("--list", action="store_true", help="say what there is and what is done, and do nothing")
+    parser.add_argument("--list", action="store_true", help="say what there is, and do nothing")
     options = parser.parse_args()
-    every, known = all_cells(), load_results()
+    every = all_cells()
     cells = list(dict.fromkeys(cell for name in options.only for cell in every if fnmatch.fnmatch(cell.name, name)))
     if not cells:
         sys.stderr.write(f"matrix: no combination on this machine is called {' or '.join(options.only)}\n")
         return 2
-    outcomes = set()
+    failed = False
     for cell in cells:
-        result = known.get(cell.name)
-        if not options.list and (result is None or result.commit != commit()):
-            print(f"{cell.name} (torch {cell.torch_version}) ...", flush=True)
-            result = run_cell(cell)
-            record(result)
-        print(f"{cell.name}: {result or 'untested'}", flush=True)
-        outcomes.add(result and result.outcome)
-    return int(not options.list and outcomes != {"passed"})
+        print(f"{cell.name} (torch {cell.torch_version})", end="\n" if options.list else ": ", flush=True)
+        if not options.list:
+            fails, told = run_cell(cell)
+            failed |= fails
+            print(f"{'FAILED' if fails else 'passed'}, {told} ({datetime.date.today()}, {commit()})", flush=True)
+    return int(failed)
 
 
 # Combinations
@@ -166,33 +143,25 @@ def newest_torch(python: str) -> str:
 # One cell
 
 
-def run_cell(cell: Cell) -> Result:
-    """Sets a cell up in its folder, tests it, repeats its failed tests once, and removes it."""
-    result = Result(cell.name, datetime.date.today().isoformat(), commit())
+def run_cell(cell: Cell) -> tuple[bool, str]:
+    """Sets a cell up in its folder, tests it, repeats its failed tests once, and removes it; says whether it failed."""
     clone(cell)
     # Without the C++ kernels half of the tests would be skipped, and the cell would pass.
     set_up = [cell.python, "scripts/set_up.py", "--wheels", cell.distro, "--python-is-given"]
-    failed, result.told = run([*("env", "TRAJ_INTEGRATOR_NATIVE=1"), *set_up], cell)
-    result.outcome, tests = "no set-up", TESTS
+    failed, told = run([*("env", "TRAJ_INTEGRATOR_NATIVE=1"), *set_up], cell)
     environment = cell.folder / Path(set_up_machine.environment_of(cell.distro)).name
-    python = str(environment / "bin" / "python")
+    python, tests = str(environment / "bin" / "python"), TESTS
     if not failed and cell.torch == LEROBOT:
         tests = LEROBOT_TESTS
         wanted = ["-r", str(LEROBOT_PINS), "./examples/lerobot[scripts,async]"]
-        install = [python, "-m", "pip", "install", "--quiet", *wanted]
-        failed, result.told = run(install, cell)
+        failed, told = run([python, "-m", "pip", "install", "--quiet", *wanted], cell)
     if not failed:
-        pytest = [python, "-m", "pytest", "-q", f"--timeout={TEST_WITHIN_S}"]
-        failed, result.told = run([*pytest, "--workers", "2", "--cache-clear", *tests], cell)
+        pytest = [python, "-m", "pytest", "-q", "--thorough", f"--timeout={TEST_WITHIN_S}"]
+        failed, told = run([*pytest, "--workers", "2", "--cache-clear", *tests], cell)
         if failed:
-            failed, result.told = run([*pytest, "--last-failed", *tests], cell)
-        result.outcome = "failed" if failed else "passed"
-        metadata = environment.glob("lib/python*/site-packages/*.dist-info")
-        known = dict(path.stem.split("-", 1) for path in metadata)
-        names = (LEROBOT, "torch", "triton", "numpy", "ros_rclpy")
-        result.versions = {name: known[name] for name in names if name in known}
+            failed, told = run([*pytest, "--last-failed", *tests], cell)
     shutil.rmtree(cell.folder)
-    return result
+    return failed, told
 
 
 def clone(cell: Cell) -> None:
@@ -231,42 +200,6 @@ def commit() -> str:
     """The commit that is tested, in short."""
     head = ["git", "rev-parse", "--short", "HEAD"]
     return subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-
-
-# Results
-
-
-def load_results() -> dict[str, Result]:
-    """Results of earlier runs, by the names of the cells."""
-    if not RESULTS.is_file():
-        return {}
-    return {known["cell"]: Result(**known) for known in json.loads(RESULTS.read_text(encoding="utf-8"))}
-
-
-def record(new: Result) -> None:
-    """Adds to the results and writes the table into the page."""
-    results = load_results() | {new.cell: new}
-    ordered = sorted(results.values(), key=lambda result: result.cell)
-    RESULTS.write_text(json.dumps([asdict(result) for result in ordered], indent=1) + "\n", encoding="utf-8")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
-
-
-def table(results: dict[str, Result]) -> str:
-    """The results as a table in Markdown: a row for each ROS 2 and Python, a column for each torch."""
-    lines = ["| ROS 2 | Python | torch oldest | torch pinned | torch newest | LeRobot |", "|---|---|---|---|---|---|"]
-    for distro in set_up_machine.DISTROS:
-        for version in sorted(PYTHONS):
-            cells = [results.get(f"{distro}-{version}-{torch}") for torch in ("oldest", "pinned", "newest", LEROBOT)]
-            lines.append(f"| {distro.capitalize()} | {version} | {' | '.join(map(shown, cells))} |")
-    return "\n".join(lines) + "\n"
-
-
-def shown(result: Result | None) -> str:
-    """A cell of the table: LeRobot or torch, and day, if all passed, else the result."""
-    if result is None or result.outcome != "passed":
-        return str(result or "untested")
-    return f"{result.versions.get(LEROBOT) or result.versions['torch']} ({result.date})"
 
 
 if __name__ == "__main__":

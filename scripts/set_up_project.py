@@ -1,4 +1,4 @@
-"""The steps of set-up that build this repository's parts: C++ parts, this package, and the interface package.
+"""The steps of set-up that build this repository's parts: C++ parts, this package, and packages of messages.
 
 The C++ is compiled once for every Python and torch; changes of the Python sources take effect at once.
 """
@@ -6,16 +6,12 @@ The C++ is compiled once for every Python and torch; changes of the Python sourc
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 import set_up_machine
 from set_up_environment import PACKAGE, REQUIREMENTS, ROOT, Environment, hashed, write_at_once
-from set_up_packages import package_inputs
 
 # ---- C++ parts ----
 
@@ -105,9 +101,14 @@ def ros2_run_name(console_script: str) -> str:
     return "integrator_node" if name == "node" else name
 
 
-# ---- interface package ----
+# ---- packages of messages ----
 
-INTERFACES = ROOT / "traj_integrator_interfaces"
+INTERFACES, CONTROL_MSGS = ROOT / "traj_integrator_interfaces", ROOT / "rig" / "control_msgs_source"
+OPTIMIZED = {
+    "CMAKE_BUILD_TYPE": "Release",
+    # Messages are converted as fast as with -O3, and compile in a fifth less time.
+    **{f"CMAKE_{language}_FLAGS_RELEASE": "-O1 -DNDEBUG" for language in ("C", "CXX")},
+}
 
 
 def interface_inputs(environment: Environment) -> list[Path]:
@@ -118,61 +119,52 @@ def interface_inputs(environment: Environment) -> list[Path]:
 def build_interfaces(environment: Environment) -> None:
     """Builds and installs the interface package into .venv, unless the sourced workspace has the same one.
 
-    With wheels, what was built for the same ones before, maybe for another place, is installed again.
+    None of an older build's messages remain.
     """
+    for pattern in ("include/{}", "share/{}", "lib/lib{}__*", "lib/python3*/site-packages/{}*"):
+        for path in environment.venv.glob(pattern.format(INTERFACES.name)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     if environment.use_ros and workspace_has_interfaces():
-        remove_installed_interfaces(environment)
         return
-    if not environment.use_ros:
-        mend_python_exports(environment)
-    build = ROOT / "build" / f"{INTERFACES.name}_{environment.distro}"
-    flags = [os.environ.get(name, "") for name in ("CC", "CFLAGS", *FLAGS)]
-    made_of = [*package_inputs(environment), *interface_inputs(environment)]
-    fingerprint = hashed([set_up_machine.base_python(), sys.version, *flags, Path(__file__), *made_of])
-    stamp = build / "built"
-    known, _, built_for = stamp.read_text(encoding="utf-8").partition("\n") if stamp.is_file() else ("", "", "")
-    if environment.use_ros or known != fingerprint:
-        built_for = str(environment.venv)
-        compile_interfaces(environment, build)
-        write_at_once(stamp, f"{fingerprint}\n{built_for}")
-    remove_installed_interfaces(environment)
-    installed = Path(f"{build}/installed{built_for}")
-    for file in (path for path in installed.rglob("*") if path.is_file()):
-        place = environment.venv / file.relative_to(installed)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        content = file.read_bytes()
-        if b"\0" not in content:  # some files of CMake and for shells name the place; libraries do not
-            content = content.replace(built_for.encode(), str(environment.venv).encode())
-        place.write_bytes(content)
-        place.chmod(file.stat().st_mode)
+    python = environment.site_packages.relative_to(environment.venv)
+    compile_messages(environment, INTERFACES, environment.venv, PYTHON_INSTALL_DIR=python, **OPTIMIZED)
 
 
-def compile_interfaces(environment: Environment, build: Path) -> None:
-    """Builds the interface package in a folder, and installs it into `installed` there instead of into .venv."""
-    shutil.rmtree(build, ignore_errors=True)
+def control_msgs_inputs(environment: Environment) -> list[Path]:
+    """The files of control_msgs."""
+    return sorted(path for path in CONTROL_MSGS.rglob("*") if path.is_file())
+
+
+def build_control_msgs(environment: Environment) -> None:
+    """Builds the part of control_msgs that the node uses, which the wheels lack, for the tests and the rig.
+
+    It lies beside the environment, since the node has to work without it, too.
+    """
+    folder = environment.venv / "control_msgs"
+    shutil.rmtree(folder, ignore_errors=True)
+    if environment.use_ros:
+        return
+    found = f"{folder / 'lib'};{environment.venv / 'lib'}"
+    # Neither optimization nor debugging information: builds in a quarter of the time.
+    options = {"CMAKE_BUILD_TYPE": "None", "CMAKE_INSTALL_RPATH": found, "PYTHON_INSTALL_DIR": "python"}
+    compile_messages(environment, CONTROL_MSGS, folder, **options)
+
+
+def compile_messages(environment: Environment, sources: Path, into: Path, **options: object) -> None:
+    """Builds a package of messages and installs it into a prefix."""
+    build = ROOT / "build" / f"{sources.name}_{environment.distro}"
     prefixes = str(environment.venv) + (f":{set_up_machine.sourced_ros()}" if environment.use_ros else "")
-    variables = {"AMENT_PREFIX_PATH": prefixes}
-    options = {
-        "CMAKE_BUILD_TYPE": "Release",
-        # Messages are converted as fast as with -O3, and compile in a fifth less time.
-        **{f"CMAKE_{language}_FLAGS_RELEASE": "-O1 -DNDEBUG" for language in ("C", "CXX")},
+    shutil.rmtree(build, ignore_errors=True)
+    options |= {
         "CMAKE_PREFIX_PATH": prefixes.replace(":", ";"),
-        "CMAKE_INSTALL_PREFIX": environment.venv,
-        "PYTHON_INSTALL_DIR": environment.site_packages.relative_to(environment.venv),
+        "CMAKE_INSTALL_PREFIX": into,
         "Python3_EXECUTABLE": environment.python,
         "BUILD_TESTING": "OFF",
     }
     defines = [f"-D{name}={value}" for name, value in options.items()]
-    environment.run("cmake", "-S", INTERFACES, "-B", build, "-G", "Ninja", *defines, **variables)
-    environment.run("cmake", "--build", build, **variables)
-    environment.run("cmake", "--build", build, "--target", "install", DESTDIR=f"{build}/installed", **variables)
-
-
-def remove_installed_interfaces(environment: Environment) -> None:
-    """Removes an older build, so that none of its messages remain."""
-    for pattern in ("include/{}", "share/{}", "lib/lib{}__*", "lib/python3*/site-packages/{}*"):
-        for path in environment.venv.glob(pattern.format(INTERFACES.name)):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    variables = {"AMENT_PREFIX_PATH": prefixes}
+    environment.run("cmake", "-S", sources, "-B", build, "-G", "Ninja", *defines, **variables)
+    environment.run("cmake", "--build", build, "--target", "install", **variables)
 
 
 def workspace_has_interfaces() -> bool:
@@ -184,14 +176,3 @@ def workspace_has_interfaces() -> bool:
             theirs = [share / path.relative_to(INTERFACES) for path in ours]
             return all(b.is_file() and a.read_bytes() == b.read_bytes() for a, b in zip(ours, theirs, strict=True))
     return False
-
-
-def mend_python_exports(environment: Environment) -> None:
-    """Rewrites the include folders in the wheels' CMake files: they are those of the machine that built the wheels."""
-    python_headers = sysconfig.get_path("include")
-    numpy_headers = environment.site_packages / "numpy" / "_core" / "include"
-    for file in environment.venv.glob("share/*/cmake/*_pyExport.cmake"):
-        text = file.read_text(encoding="utf-8")
-        mended = re.sub(r'[^";\s]*/numpy/_core/include', str(numpy_headers), text)
-        mended = re.sub(r'[^";\s]*/include/python3\.\d+', python_headers, mended)
-        write_at_once(file, mended)

@@ -1,4 +1,4 @@
-"""The steps of set-up: virtual environment; packages, C++, colcon, MuJoCo side by side; package and interfaces.
+"""The steps of set-up: virtual environment; packages, C++, MuJoCo side by side; this package and messages.
 
 Each step leaves a stamp in .venv when it is done, which holds a hash of everything that the step depends on. Steps with
 the right stamp are skipped: an interrupted set-up continues where it stopped, one with nothing to do takes no time.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -20,8 +19,6 @@ from typing import NamedTuple
 import set_up_machine
 from set_up_environment import LOGS, ROOT, Environment, SetUpError, hashed, write_at_once
 from set_up_packages import (
-    colcon_inputs,
-    install_colcon,
     install_packages,
     install_physics,
     make_venv,
@@ -30,8 +27,10 @@ from set_up_packages import (
     venv_inputs,
 )
 from set_up_project import (
+    build_control_msgs,
     build_interfaces,
     build_native,
+    control_msgs_inputs,
     install_project,
     interface_inputs,
     native_inputs,
@@ -60,12 +59,12 @@ STAGES = (
     (
         Step("packages", package_inputs, install_packages),
         Step("C++ parts", native_inputs, build_native, stands_alone=True),
-        Step("colcon", colcon_inputs, install_colcon, stands_alone=True),
         Step("physics", physics_inputs, install_physics, stands_alone=True),
     ),
     (
         Step("this package", project_inputs, install_project),
         Step("interface package", interface_inputs, build_interfaces),
+        Step("control_msgs", control_msgs_inputs, build_control_msgs),
     ),
 )
 Pending = list[tuple[Step, str]]
@@ -108,25 +107,13 @@ def set_up_all(environment: Environment, stages: list[Pending]) -> None:
     """Does the steps whose stamps are missing or out of date, stage by stage."""
     start = time.monotonic()
     announce(environment, [step for stage in stages for step, _ in stage])
-    before = environment.venv.with_name(f"{environment.venv.name}-before")
-    if stages[0] and all(step.stamp(environment).is_file() for steps in STAGES for step in steps):
-        shutil.rmtree(before, ignore_errors=True)  # the environment works, and a new one may not
-        environment.venv.rename(before)
-    try:
-        for number, stage in enumerate(stages, 1):
-            if stage:
-                print(f"  {number}/{len(stages)} {', '.join(step.name for step, _ in stage)} ...", end=" ", flush=True)
-                stage_start = time.monotonic()
-                with ThreadPoolExecutor(len(stage)) as threads:
-                    list(threads.map(lambda pending: do(*pending, environment), stage))
-                print(f"{time.monotonic() - stage_start:.0f} s", flush=True)
-    except SetUpError as error:
-        if not before.is_dir():
-            raise
-        shutil.rmtree(environment.venv, ignore_errors=True)
-        before.rename(environment.venv)
-        raise SetUpError(f"{error}; {environment.venv.name} is as it was before") from None
-    shutil.rmtree(before, ignore_errors=True)
+    for number, stage in enumerate(stages, 1):
+        if stage:
+            print(f"  {number}/{len(stages)} {', '.join(step.name for step, _ in stage)} ...", end=" ", flush=True)
+            stage_start = time.monotonic()
+            with ThreadPoolExecutor(len(stage)) as threads:
+                list(threads.map(lambda pending: do(*pending, environment), stage))
+            print(f"{time.monotonic() - stage_start:.0f} s", flush=True)
     print(f"set-up: done in {time.monotonic() - start:.0f} s", flush=True)
 
 

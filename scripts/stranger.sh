@@ -1,13 +1,12 @@
 #!/bin/sh
 # Sets this project up as on a fresh machine, with the package index's own torch (a CUDA build, 3 GB) instead of local
-# wheels, and runs what depends on the torch: demo, C++ example, memory, compiled kernels; only the demo or only the
-# tests if that is the argument. It uses a checkout of its own, of the last commit. Skipped where the index is away or
-# slow, or .venv has that torch already; whatever else goes wrong is a failure.
+# wheels, and runs what depends on the torch: demo, memory, compiled kernels; and a ROS 2 workspace. It uses
+# a checkout of its own, of the last commit. Skipped where the index is away or slow, or .venv has that torch already;
+# whatever else goes wrong is a failure.
 cd "$(dirname "$0")/.." || exit
-only=$1
+scripts/workspace.sh || exit
 skip() {
   echo "stranger: skipped, $1"
-  [ "$only" != tests ]  # who has asked for the tests alone may try again
   exit
 }
 if .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)'; then
@@ -25,11 +24,9 @@ if [ -d $checkout/.git ]; then
 else
   git clone --quiet . $checkout || exit
 fi
-# What needs no torch is compiled once: set-up takes modules and messages that fit the sources, and compiles others.
-rm -rf $checkout/build/traj_integrator_interfaces_kilted
+# What needs no torch is compiled once: set-up takes modules that fit the sources, and compiles others.
 cp -r --parents build/native/built build/temp.*/*/kernels/native/src/loops_*.o kernels/*/*.abi3.so \
-  traj_integrator_ros/execution/*.abi3.so build/traj_integrator_interfaces_kilted/built \
-  build/traj_integrator_interfaces_kilted/installed $checkout/ 2> /dev/null
+  traj_integrator_ros/execution/*.abi3.so $checkout/ 2> /dev/null
 [ ! -d ../shared ] || ln -sfn "$(cd ../shared && pwd)" build/stranger/shared
 cd $checkout || exit
 export MAKEFLAGS=
@@ -43,6 +40,6 @@ if [ $code -eq 124 ] && [ ! -e .venv/.set-up/packages ]; then
 fi
 [ $code -eq 0 ] || exit $code
 .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)' || { echo "stranger: expected a CUDA build" >&2; exit 1; }
-[ "$only" = tests ] || make demo || exit
+make demo || exit
 # Beside other programs, all of it can take long.
-[ "$only" = demo ] || make test PYTEST_ARGS="--timeout=600 test/examples/test_cpp.py test/benchmarks/test_suites.py::test_peaks_of_memory_are_measured_in_another_process test/engine/test_allocation.py test/kernels/test_native.py"
+make test PYTEST_ARGS="--thorough --timeout=600 test/engine/test_allocation.py test/kernels/test_native.py"

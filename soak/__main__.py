@@ -17,7 +17,7 @@ from traj_integrator_ros.tools.progress import Progress
 
 from .judge import Limits, violations
 from .records import Record
-from .report import as_json, table, write
+from .report import as_json
 from .settings import add_setting
 
 EXIT_FAILED = 1
@@ -53,8 +53,9 @@ def main() -> int:
         print("\nsoak: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     found = violations(record, Limits(**{name: getattr(options, name) for name in Limits._fields}))
-    write(as_json(record, found), out / REPORT)
-    print(f"\n{table(record)}\n  written in {out}: {REPORT}, logs", flush=True)
+    report = as_json(record, found)
+    (out / REPORT).write_text(report, encoding="utf-8")
+    print(f"\n{report}written in {out}: {REPORT}, logs", flush=True)
     for violation in found:
         print(f"soak: FAILED: {violation}", file=sys.stderr)
     return EXIT_FAILED if found else 0

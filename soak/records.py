@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -46,15 +44,11 @@ class NodeSample(NamedTuple):
     at_s: float
     resident: int
     cpu_s: float
-    machine_cpu_s: float = 0.0
-    """CPU time that all processes of the machine have used since its start, s."""
 
 
 def sample_node(node: NodeProcess, at_s: float) -> NodeSample:
-    """Memory and CPU time of the node, and CPU time of all processes. Raises OSError if it has ended."""
-    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
-    busy = user + nice + system + irq + softirq + steal
-    return NodeSample(at_s, node.memory_bytes("VmRSS"), node.cpu_s(), busy / os.sysconf("SC_CLK_TCK"))
+    """Memory and CPU time of the node. Raises OSError if it has ended."""
+    return NodeSample(at_s, node.memory_bytes("VmRSS"), node.cpu_s())
 
 
 @dataclass
@@ -98,13 +92,12 @@ class Record:
         end_s = self.warmup_s + self.duration_s
         return (self.warmup_s, self.warmup_s + self.window_s), (end_s - self.window_s, end_s)
 
-    def busy_cores(self) -> Ends:
-        """Cores that all processes of the machine kept busy in the first and in the last window; NaN without any."""
-        return self._ends(self.samples, lambda rows: _slope(rows, "machine_cpu_s"))
-
     def node_cores(self) -> float:
         """Cores that the node kept busy; NaN without any samples."""
-        return _slope(self.samples, "cpu_s")
+        if len(self.samples) < 2:
+            return np.nan
+        first, last = self.samples[0], self.samples[-1]
+        return (last.cpu_s - first.cpu_s) / (last.at_s - first.at_s)
 
     def latencies_ms(self, client: str) -> np.ndarray:
         """All latencies of a client after the warm-up."""
@@ -127,10 +120,3 @@ class Record:
 
 def _together(rows: list[tuple[float, np.ndarray]]) -> np.ndarray:
     return np.concatenate([values for _, values in rows]) if rows else np.zeros(0, np.float32)
-
-
-def _slope(samples: Sequence[NodeSample], name: str) -> float:
-    if len(samples) < 2:
-        return np.nan
-    first, last = samples[0], samples[-1]
-    return (getattr(last, name) - getattr(first, name)) / (last.at_s - first.at_s)

@@ -50,7 +50,6 @@ def compare(count: int | None, seed: int, out: Path | None, stations: list[int])
         toppra_rows(count or 20, seed),
         *(copp_rows(count or 8, seed, each) for each in stations),
         ruckig_rows(count or 20, seed),
-        batch_rows(seed),
     )
     rows = []
     for row in chain(*parts):
@@ -150,23 +149,6 @@ def ruckig_rows(count: int, seed: int) -> Iterator[Row]:
         states = [np.array(part) for part in zip(*(optimum.at_time(t) for t in ticks), strict=True)][:3]
         found.append(Case(*ours, *ours, theirs_ms, (ticks, states), limits))
     yield _row("ruckig, straight lines, order 3", 1, 2, found)
-
-
-def batch_rows(seed: int) -> Iterator[Row]:
-    """Time of ours by batch and threads, for 7 joints and 7 rows on a grid of 100."""
-    rng = np.random.default_rng(seed)
-    for order in (2, 3):
-        limits = as_limits(random_limits(rng))
-        for batch in (1, 10, 100, 1000, 10_000):
-            if order == 3 and batch > 1000:
-                continue
-            ways = torch.tensor(np.stack([random_path(rng, 7) for _ in range(batch)]))
-            for threads in sorted({1, torch.get_num_threads()}):
-                began = time.perf_counter()
-                took, _ = _timed(partial(retime, ways, limits, order=order, intervals=100, threads=threads), repeats=3)
-                passed = 1e3 * (time.perf_counter() - began) / 3
-                what = {"compared with": f"ours alone, order {order}", "joints": 7, "rows": 7, "batch": batch}
-                yield what | {"threads": threads, "ours, ms": took / batch, "elapsed, ms": passed / batch}
 
 
 def _row(name: str, dof: int, rows: int, found: list[Case]) -> Row:

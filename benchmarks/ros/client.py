@@ -29,7 +29,7 @@ from kit.local_dds import config_file, isolate
 from kit.node_process import NodeProcess, PythonProcess
 from kit.participant import Participant
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 from traj_integrator_ros.client import sequence, set_stamp
 from traj_integrator_ros.wire.transport import LIMIT_VARIABLE
 
@@ -92,7 +92,7 @@ class TimingClient(Participant):
         self._trajectories = self._listen(JointTrajectory, f"{OURS}/joint_trajectory")
         topics = {OURS: "/joint_states", ECHO: f"{ECHO}/joint_states"}
         self._states = {name: self.publisher(JointState, topic, DEPTH) for name, topic in topics.items()}
-        types = {"integrate": Integrate, "compute_gradient": ComputeGradient, "evaluate": Evaluate}
+        types = {"integrate": Integrate, "compute_gradient": ComputeGradient}
         self._services = {
             f"{name}/{kind}": self._own_client(types[kind], f"{name}/{kind}") for name in names for kind in types
         }

@@ -1,8 +1,8 @@
 """The peer of the node: a plain rclpy node that answers with messages of the same size, without computing anything.
 
 `python -m benchmarks.ros.echo` answers every ActionSequence on /echo/action_sequence with a TrajectoryBatch of the
-output's size, made beforehand, on /echo/trajectory_batch. The answers of its services /echo/integrate, /echo/evaluate
-and /echo/compute_gradient have the size of the node's. Joint states are received and ignored.
+output's size, made beforehand, on /echo/trajectory_batch. The answers of its services /echo/integrate and
+/echo/compute_gradient have the size of the node's. Joint states are received and ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 from traj_integrator_ros.client import ORDERS
 
 DEPTH = 10
@@ -32,7 +32,6 @@ class Echo(Node):
         self.create_subscription(ActionSequence, "~/action_sequence", self._answer, DEPTH)
         self.create_subscription(JointState, "~/joint_states", lambda message: None, DEPTH)
         self.create_service(Integrate, "~/integrate", _integrate)
-        self.create_service(Evaluate, "~/evaluate", _evaluate)
         self.create_service(ComputeGradient, "~/compute_gradient", _compute_gradient)
 
     def _answer(self, message: ActionSequence) -> None:
@@ -42,13 +41,6 @@ class Echo(Node):
 def _integrate(request: Integrate.Request, response: Integrate.Response) -> Integrate.Response:
     actions = request.actions
     response.success, response.trajectory = True, _zeros(actions.batch, actions.horizon, len(actions.data))
-    return response
-
-
-def _evaluate(request: Evaluate.Request, response: Evaluate.Response) -> Evaluate.Response:
-    response.success = True
-    response.cost = array("f", bytes(4 * request.actions.batch))
-    response.grad_action = request.actions.data
     return response
 
 

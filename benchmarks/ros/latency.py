@@ -15,11 +15,9 @@ import numpy as np
 import torch
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import Evaluate, Integrate
+from traj_integrator_interfaces.srv import Integrate
 from traj_integrator_ros.client import ORDERS, gradient_request, sequence
-from traj_integrator_ros.client.requests import cost_message
-from traj_integrator_ros.kernels import CostTerm, QuadraticCost, clique_step, quadratic_cost
-from traj_integrator_ros.kernels.costs.terms import cost_of
+from traj_integrator_ros.kernels import clique_step
 
 from ..problems import DOF, DT, HORIZON, is_close_to
 from ..registry import Case, Check, Contender
@@ -46,7 +44,6 @@ PARAMETERS = {
 """The robot is not simulated: nothing publishes its state."""
 SERVICE_TARGET = 0.85
 """Least ratio of the time of the same messages in plain rclpy to that of a service."""
-TWO_CALLS_TARGET = 1 / 0.4
 """Least ratio of the time of two calls to that of one that does the same."""
 CATCHING_UP = 200
 """Number of sequences until the motion is back on a plan that it had left because none came for too long."""
@@ -54,7 +51,6 @@ ROWS_LIMIT = 1e-5
 """Largest distance of the motion from the rows of a plan, rad."""
 ECHO_NAME = "rclpy echo of the output's size"
 SAME_MESSAGES_NAME = "rclpy, same messages, no computing"
-TWO_CALLS_NAME = "integrate + compute_gradient"
 
 
 def ros_latency(quick: bool) -> Iterator[Case]:
@@ -68,8 +64,6 @@ def ros_latency(quick: bool) -> Iterator[Case]:
             yield controller_trajectories(processes, transport, rounds(quick, 1))
             yield gradients(processes, transport, rounds(quick, 1))
             yield integrations(processes, transport, rounds(quick, 1))
-            for batch in (1, 256, LARGE):
-                yield evaluations(processes, transport, batch, rounds(quick, min(batch * 4, LARGE)))
 
 
 def rounds(quick: bool, batch: int) -> int:
@@ -188,54 +182,9 @@ def gradients(processes: Processes, transport: str, rounds: int) -> Case:
 
 def integrations(processes: Processes, transport: str, rounds: int) -> Case:
     """One forward call over the service."""
-    actions = motions(1)
+    share = np.linspace(0, 1, HORIZON) ** 4 * (5 - 4 * np.linspace(0, 1, HORIZON))
+    actions = (START + 0.1 * share[None, :, None]).astype(np.float32)
     processes.client.prepare("integrate", Integrate.Request(actions=sequence(actions, position=START)))
     ours = called(processes, "integrate", lambda response: check_batch(response.trajectory, actions, START[None]))
     targets = {SAME_MESSAGES_NAME: SERVICE_TARGET}
     return case(f"integrate, {transport}", 1, rounds, ours, same_messages(processes, "integrate"), targets=targets)
-
-
-def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -> Case:
-    """Costs and their gradient in one call, compared with the two calls that give the same."""
-    client, actions = processes.client, motions(batch)
-    terms = {
-        "position": {"terminal_weight": np.full(DOF, 1e3), "target": START + 0.1},
-        "velocity": {"terminal_weight": np.full(DOF, 1e2)},
-        "acceleration": {"weight": np.full(DOF, 1e-2)},
-        "jerk": {"weight": np.full(DOF, 1e-5)},
-    }
-    message = sequence(actions, position=START)
-    request, exact = Evaluate.Request(actions=message, cost=cost_message(terms, DOF)), {}
-    for output, fields in terms.items():
-        rounded = {name: torch.from_numpy(values.astype(np.float32)).double() for name, values in fields.items()}
-        exact[output] = CostTerm(**rounded)
-    client.prepare("evaluate", request)
-    client.prepare("integrate", Integrate.Request(actions=message))
-    leaf, start = torch.from_numpy(actions).double().requires_grad_(), torch.from_numpy(START).double()[None]
-    trajectory = [x.detach().requires_grad_() for x in clique_step(leaf, start, dt=DT, backend="reference")]
-    upstream = torch.autograd.grad(cost_of(trajectory, tuple(exact.values())).sum(), trajectory)
-    upstream = dict(zip(ORDERS, (gradient.numpy() for gradient in upstream), strict=True))
-    client.prepare("compute_gradient", gradient_request(ActionSequence(batch=batch, horizon=HORIZON), upstream))
-    options = {"cost": QuadraticCost(**exact), "control_map": "clique", "dt": DT, "backend": "reference"}
-    values = quadratic_cost(leaf, start, **options)
-    close = is_close_to(values.detach(), *torch.autograd.grad(values.sum(), leaf), limit=2e-6)
-    ours = called(processes, "evaluate", lambda r: close([np.array(r.cost), np.array(r.grad_action)]))
-
-    def two_calls() -> float:  # the optimizer's own work between them is left out
-        return client.call_latency(f"{OURS}/integrate") + client.call_latency(f"{OURS}/compute_gradient")
-
-    peers = (
-        unchecked(TWO_CALLS_NAME, two_calls),
-        same_messages(processes, "evaluate"),
-    )
-    targets = {TWO_CALLS_NAME: TWO_CALLS_TARGET} if batch > 1 else {SAME_MESSAGES_NAME: SERVICE_TARGET}
-    return case(f"evaluate, {transport}", batch, rounds, ours, *peers, targets=targets)
-
-
-def motions(batch: int) -> np.ndarray:
-    """Smooth actions `[batch, horizon, dof]` from the start, within the robot's limits, at rest at the end."""
-    time = np.linspace(0, 1.2, HORIZON).clip(max=1)
-    profile = 10 * time**3 - 15 * time**4 + 6 * time**5
-    goals = 0.1 * np.random.default_rng(batch).uniform(-1, 1, (batch, 1, DOF))
-    return (START + goals * profile[None, :, None]).astype(np.float32)
-

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, SplineForm, clique_step, reference
+from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, clique_step, reference
 from traj_integrator_ros.kernels.dropin.joint_state import TensorDeviceType
 from traj_integrator_ros.kernels.integration_utils import (
     CliqueTensorStepKernel,
@@ -25,11 +25,10 @@ from ..registry import Case, Run, sizes, suite
 
 # Least speed-up over the matrix form, forward and torch.autograd.grad, by batch.
 MATRIX_TARGETS = {1: 3.0, 100: 6.0, 1000: 15.0, 10_000: 15.0}
-SPLINE_TARGET = 6.0
 BATCHES = tuple(MATRIX_TARGETS)
 # Least share of the function's speed that the drop-in has, and of a copy's that the loops have into reused buffers.
 DROPIN_TARGET = 0.87
-COPY_TARGETS = {"clique": 0.7, "B-spline": 0.5}
+COPY_TARGET = 0.7
 GRADIENTS = {"autograd.grad": by_grad, "cost.backward()": by_cost}
 POINTS, STATE = 16, 3
 """Control points of a spline, and rows of its start."""
@@ -53,11 +52,11 @@ def cpu_entries(quick: bool, only: int | None = None) -> Iterator[Case]:
         )
 
 
-def borrowed_memory(problem: Problem, spline: SplineForm | None = None) -> Run:
-    """Return the engine's work on numpy arrays, for the clique or a spline, without autograd and allocations."""
+def borrowed_memory(problem: Problem) -> Run:
+    """Return the engine's work on numpy arrays for the clique, without autograd and allocations."""
     from traj_integrator_ros.kernels import native
 
-    which = native.MAP_NUMBERS["clique"] if spline is None else native.spline_form(spline)
+    which = native.MAP_NUMBERS["clique"]
     given, *start = (x.detach().numpy() for x in (*problem.leaves, *problem.fixed))
     upstream, dt = tuple(gradient.numpy() for gradient in problem.upstream), np.full((1, 1), DT)
     out = np.empty((4, *upstream[0].shape), np.float32)
@@ -157,30 +156,25 @@ def cpu_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
             mine, function = problem.by_autograd("ours", dropin_step(problem)), problem.by_autograd("clique_step")
             targets = {function.name: DROPIN_TARGET}
             yield problem.case(f"drop-in {name}", mine, function, contenders[0], targets=targets)
-    yield reused_buffers("clique", clique_problem(only or 10_000))
+    yield reused_buffers(clique_problem(only or 10_000))
     for name, kernel in MAPS.items():
         if kernel.control_space is ControlSpace.BSPLINE:
-            continue  # has a suite of its own
+            continue  # nobody writes their banded systems in torch
         for batch in sizes(quick, only, (1000,), BATCHES):
             shapes = (batch, HORIZON, DOF), *[(batch, DOF)] * STATE
             problem = Problem(partial(kernel.step, dt=DT), *shapes, rows=kernel.output_horizon(HORIZON))
             yield with_starts(name, problem, IN_TORCH, partial(in_torch, name))
 
 
-def reused_buffers(name: str, problem: Problem, spline: SplineForm | None = None) -> Case:
+def reused_buffers(problem: Problem) -> Case:
     """The loops alone, into memory of the caller."""
-    mine = problem.by_calling("ours", borrowed_memory(problem, spline))
-    targets = {"limit": COPY_TARGETS[name]}
-    return problem.case(f"{name}, both ways, reused buffers", mine, limit=problem.copies(), targets=targets)
+    mine, targets = problem.by_calling("ours", borrowed_memory(problem)), {"limit": COPY_TARGET}
+    return problem.case("clique, both ways, reused buffers", mine, limit=problem.copies(), targets=targets)
 
 
-def in_torch(name: str, *inputs: Tensor, dt: Tensor | None = None) -> Sequence[Tensor]:
-    """The formulas of a map in torch operations; dt is `[1, 1, 1]`."""
-    dt = torch.full((1, 1, 1), DT) if dt is None else dt
-    if name.startswith("bspline"):
-        action, *start = inputs
-        form = SplineForm(*MAPS[name].scheme)
-        return reference.bspline(action, [*start, torch.zeros_like(start[0])], None, dt, form)
+def in_torch(name: str, *inputs: Tensor) -> Sequence[Tensor]:
+    """The formulas of a map in torch operations."""
+    dt = torch.full((1, 1, 1), DT)
     if name == "clique_central":
         return reference.clique_central(*inputs, torch.zeros_like(inputs[1]), dt)
     if name.startswith("acceleration"):
@@ -192,18 +186,3 @@ def with_starts(name: str, problem: Problem, peer: str, step: Step, **options: o
     """Forward and backward with all start gradients; the peer's own rounding grows with the derivative's order."""
     other, name = problem.by_autograd(peer, step, limit=1e-3), f"{name}, forward + backward"
     return problem.case(name, problem.by_autograd(), other, limit=problem.copies(), **options)
-
-
-@suite("cpu_splines")
-def cpu_splines(quick: bool, only: int | None = None) -> Iterator[Case]:
-    kernel = MAPS["bspline_tight"]
-    by_matrices = partial(products, [matrix.float() for matrix in matrices_of(kernel, POINTS)])
-
-    def problem(batch: int) -> Problem:
-        shapes = (batch, POINTS, DOF), *[(batch, DOF)] * STATE
-        return Problem(partial(kernel.step, dt=DT), *shapes, rows=kernel.output_horizon(POINTS))
-
-    for batch in sizes(quick, only, (1000,), BATCHES):
-        targets = {"matrix form": SPLINE_TARGET} if batch == 1000 else {}
-        yield with_starts("B-spline", problem(batch), "matrix form", by_matrices, targets=targets)
-    yield reused_buffers("B-spline", problem(only or (1000 if quick else 10_000)), SplineForm())

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, CostTerm, QuadraticCost, quadratic_cost
 
-from ..problems import DOF, DT, HORIZON, by_grad, is_close_to, random
+from ..problems import DOF, DT, HORIZON, is_close_to, random
 from ..registry import Case, Contender, Run, suite
-from .cpu import IN_TORCH, POINTS, STATE, in_torch, matrices_of, products
+from .cpu import POINTS, STATE, matrices_of, products
 
 # Least times of JAX over ours: with the loss in torch or in one pass, and by the vector-Jacobian product.
 AUTOGRAD_TARGET, VJP_TARGET = 1.0, 2.0
@@ -51,35 +51,9 @@ def cpu_one_trajectory(quick: bool, only: int | None = None) -> Iterator[Case]:
             yield Case(f"{name}, {way}", 1, rows, DOF, mine, tuple(others), limit, targets=targets)
 
 
-@suite("cpu_learned_dt")
-def cpu_learned_dt(quick: bool, only: int | None = None) -> Iterator[Case]:
-    """Every map, one trajectory: gradients of actions and step length."""
-    for name, kernel in chosen(quick, only):
-        rows = POINTS if kernel.control_space is ControlSpace.BSPLINE else HORIZON
-        action, *start = random(1, rows, DOF), *(random(1, DOF, seed=1 + k) for k in range(STATE))
-        upstream = [random(1, kernel.output_horizon(rows), DOF, seed=10 + k) for k in range(4)]
-        dt = torch.tensor([[DT]])
-        leaves = [action.requires_grad_(), dt.requires_grad_()]
-        exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
-        right = by_grad(partial(formulas, name, [row.double() for row in start]), exact, [g.double() for g in upstream])
-        mine = partial(by_grad, partial(stepped, kernel, start), leaves, upstream)
-        theirs = partial(by_grad, partial(formulas, name, start), leaves, upstream)
-        peer = Contender(IN_TORCH, theirs, is_close_to(*right, limit=1e-3))
-        ours = Contender("ours", mine, is_close_to(*right))
-        yield Case(f"{name}, both ways", 1, rows, DOF, ours, (peer,), targets={IN_TORCH: LEARNED_TARGET})
-
-
 def chosen(quick: bool, only: int | None) -> list[tuple[str, ControlMap]]:
     """All maps, or one of each kind."""
     return [(name, kernel) for name, kernel in MAPS.items() if not quick or only is not None or name in FEW]
-
-
-def stepped(kernel: ControlMap, start: Sequence[Tensor], action: Tensor, dt: Tensor) -> Sequence[Tensor]:
-    return kernel.step(action, *start, dt=dt)
-
-
-def formulas(name: str, start: Sequence[Tensor], action: Tensor, dt: Tensor) -> Sequence[Tensor]:
-    return in_torch(name, action, *start, dt=dt[..., None])
 
 
 # Ours

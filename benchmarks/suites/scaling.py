@@ -1,4 +1,4 @@
-"""Cost against batch, horizon and number of joints: time linear in bytes above the overhead, and hardly more memory.
+"""Cost against batch, horizon and number of joints: time linear in bytes above the overhead.
 
 One forward and one vjp call with all gradients, in memory that is reused, by the engine on the CPU. The limit is a copy
 of the same bytes. The picture is build/bench/scaling.png.
@@ -6,12 +6,8 @@ of the same bytes. The picture is build/bench/scaling.png.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
-import multiprocessing
-import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -23,11 +19,8 @@ from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS
 
 from ..problems import DT, Problem
-from ..registry import Case, MemoryUse, suite
+from ..registry import Case, suite
 
-MEMORY_MOST = 1.2
-# Below this, pages and the libraries' own memory hide the result.
-LEAST_FLOOR_BYTES = 32 << 20
 CHECKED = 50
 PICTURE = Path(__file__).resolve().parents[2] / "build" / "bench" / "scaling.png"
 Shape = tuple[str, int, int, int]
@@ -46,9 +39,7 @@ QUICK = {"B": (1, 100, 10_000, 100_000), "H": (4, 256, 4096), "D": (1, 8, 64)}
 def scaling(quick: bool) -> Iterator[Case]:
     names = ("clique",) if quick else ("clique", "acceleration_zoh")
     shapes = [(name, *shape) for name in names for shape in sizes(quick)]
-    peaks = measure_peaks([shape for shape in shapes if floor_bytes(*shape) >= LEAST_FLOOR_BYTES])
-    for shape in shapes:
-        yield on_cpu(shape, peaks.get(shape))
+    yield from map(on_cpu, shapes)
 
 
 def sizes(quick: bool) -> list[tuple[int, int, int]]:
@@ -58,19 +49,12 @@ def sizes(quick: bool) -> list[tuple[int, int, int]]:
     return list(dict.fromkeys((at["B"], at["H"], at["D"]) for at in points))
 
 
-def floor_bytes(name: str, batch: int, horizon: int, dof: int) -> int:
-    """Inputs and outputs of both calls, float32: the action and its gradient, four outputs and theirs."""
-    rows = MAPS[name].output_horizon(horizon)
-    return 4 * (batch * dof * (2 * horizon + 8 * rows) + 6 * dof)
-
-
-def on_cpu(shape: Shape, peak: int | None) -> Case:
+def on_cpu(shape: Shape) -> Case:
     name, batch, horizon, dof = shape
     step, fixed, rows = partial(MAPS[name].step, dt=DT), [torch.zeros(1, dof)], MAPS[name].output_horizon(horizon)
     problem = Problem(step, (batch, horizon, dof), fixed=fixed, rows=rows, first=CHECKED)
     run = both_ways(name, problem.leaves[0].detach().numpy(), [gradient.numpy() for gradient in problem.upstream])
-    memory = None if peak is None else MemoryUse(peak, floor_bytes(*shape), MEMORY_MOST)
-    return problem.case(name, problem.by_calling("ours", run), limit=problem.copies(count=1), memory=memory)
+    return problem.case(name, problem.by_calling("ours", run), limit=problem.copies(count=1))
 
 
 def both_ways(name: str, actions: np.ndarray, upstream: Sequence[np.ndarray]) -> Callable[[], tuple[np.ndarray, ...]]:
@@ -84,35 +68,6 @@ def from_rest(name: str, actions: np.ndarray, upstream: Sequence[np.ndarray]) ->
     start = np.zeros((1, actions.shape[2]), np.float32)
     forward = call_of(MAPS[name], actions, DT, ends_of((start, None, None)))
     return forward, forward._replace(upstream=tuple(upstream))
-
-
-# Memory
-
-
-def measure_peaks(shapes: Sequence[Shape]) -> dict[Shape, int]:
-    """Largest growth of a process, bytes, with inputs and outputs; none if the system does not report it."""
-    if not shapes or not Path("/proc/self/clear_refs").exists():
-        return {}
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as another:
-        _, *peaks = another.map(_growth, [("clique", 10, 10, 7), *shapes])  # the first loads the libraries
-    return dict(zip(shapes, peaks, strict=True))
-
-
-def _growth(shape: Shape) -> int:
-    ctypes.CDLL(None).malloc_trim(0)
-    before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
-    name, batch, horizon, dof = shape
-    rows = MAPS[name].output_horizon(horizon)
-    # Written, or no pages would be allocated.
-    actions, *upstream = (np.ones((batch, n, dof), np.float32) for n in (horizon, rows, rows, rows, rows))
-    both_ways(name, actions, upstream)()
-    return _status("VmHWM") - before
-
-
-def _status(field: str) -> int:
-    found = re.search(rf"^{field}:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return int(found[1]) * 1024
 
 
 # Picture

@@ -17,14 +17,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.figure import Figure
 
-from kit.controller import SECOND
 from rig.physics.arms import ARMS, built
+from rig.physics.demo import Straight
 from rig.physics.loop import Log, Loop
 from rig.physics.motions import Motion, course, policy
 from rig.physics.packages import mujoco_module
 from rig.physics.robot import PhysicalRobot
 from traj_integrator_ros.motions.figures import BLUE, MOTION_GREY, ORANGE
-from traj_integrator_ros.requests.inputs import Actions
 
 SECONDS = 4.0
 """Duration of the policy, s."""
@@ -34,23 +33,11 @@ FRAMES_HZ = 12.5
 LINKS = ("link0", *(f"link{i}" for i in range(1, 8)), "hand")
 
 
-class AsPoints(Loop):
-    """The loop without the node: rows that lie ahead are the points of a trajectory."""
-
-    def _tick(self, at_ns: int) -> None:
-        pass
-
-    def _asked(self, at_ns: int, execute: object, plan: Actions) -> None:
-        ahead = (plan.stamp_ns - at_ns) / SECOND + plan.dt * np.arange(1, len(plan.data) + 1)
-        kept = ahead >= plan.dt
-        self._received(at_ns, 0, (np.rint(ahead[kept] * SECOND).astype(np.int64), plan.data[kept]))
-
-
 def main() -> None:
     """Simulate both, and draw the arms from the side over the accelerations that their joints feel."""
     path, drawn = Path(__file__).with_suffix(".gif"), Figure(figsize=(9.6, 6.4), dpi=80)
     panels = drawn.subplots(2, 2, sharey="row", height_ratios=(2.4, 1))
-    titles = {"joint_trajectory_controller alone": (AsPoints, ORANGE), "with the node": (Loop, BLUE)}
+    titles = {"joint_trajectory_controller alone": (Straight, ORANGE), "with the node": (Loop, BLUE)}
     columns = zip(panels.T, titles.items(), strict=True)
     frames = [drawer(column, title, *played(kind), color) for column, (title, (kind, color)) in columns]
     panels[1, 0].set_ylabel("acceleration\nof the joints [rad/s²]")

@@ -1,4 +1,8 @@
-"""Cases of the rig: planners, arms, clocks and processes in unusual conditions, and their requirements."""
+"""Cases of the rig: what only a real node in real time shows, and its requirements.
+
+What the node's executor decides by itself is judged in simulated time: `python -m soak --random`, `rig --physics`, and
+test/governor.
+"""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ..rig import FREE, Rig
 from .table import case
 
-_OFFSETS = {f"clock-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (8, 15, 60, 300) for sign in "+-"}
-_STEPS = {f"clock-step-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (12, 30, 200) for sign in "+-"}
+_OFFSETS = {f"clock-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (15, 60, 300) for sign in "+-"}
+_STEPS = {f"clock-step-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (30, 200) for sign in "+-"}
 
 
 @case(*_OFFSETS)

@@ -59,26 +59,6 @@ def cold_start(name: str) -> Iterator[Rig]:
         yield rig
 
 
-@case("respawn")
-def respawn(name: str) -> Iterator[Rig]:
-    """The node is killed and restarted while the robot executes a long motion, and the stream goes on."""
-    rig = Rig(limits=FREE, start_from="previous", max_horizon=1000)
-    rig.ramping(0.05, 0.8, 599, begin=rig.t)()
-    rig.go(1.6)
-    rig.respawn()
-    rig.wait_active(25)
-    n = len(rig.arrivals)
-    moving = np.abs(rig.robot._state.velocity).max()
-    rig.go(2.0, 0.1, lambda: rig.seq(rig.robot._place[0] + 0.05 * 0.05 * np.arange(1, 17), 0.05))
-    stop = rig.stop()
-    rig.go(2.0)
-    rig.check(moving > 0.04, f"moved at {moving:.3f} rad/s when the node was back")
-    rig.steps()
-    rig.good()
-    rig.figures.append(f"{len(rig.arrivals) - n} published, {rig.reasons()}, stop: {stop and stop.message}")
-    yield rig
-
-
 @case("abort")
 def abort(name: str) -> Iterator[Rig]:
     """The controller aborts a motion of 0.5 rad/s and holds the measured position at once, while the stream goes on."""

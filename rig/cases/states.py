@@ -1,4 +1,4 @@
-"""Joint states that are wrong, late, reordered or absent."""
+"""Joint states that are wrong, old or absent."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from builtin_interfaces.msg import Time
 from sensor_msgs.msg import JointState
 
-from ..intentions import way
 from ..loop import doubles
 from ..rig import FREE, Rig
 from .stops import one_old_state
@@ -53,36 +51,6 @@ def no_states(name: str) -> Iterator[Rig]:
     published, level = len(rig.arrivals), max(rig.levels(since), default=-1)
     said = f"level {level} '{rig.diag()[:70]}', {rig.reasons()}"
     rig.check(not published, f"{published} trajectories published without any joint state; {said}")
-    yield rig
-
-
-@case("zero-stamp")
-def zero_stamp(name: str) -> Iterator[Rig]:
-    """Joint states have no stamps."""
-    rig = Rig(limits=FREE, start_from="previous", arm={"lag": 0.02})
-
-    def unstamped(m: JointState) -> JointState:
-        m.header.stamp = Time()
-        return m
-
-    rig.filter = unstamped
-    at, t0 = way(8, (1.8, 8.0, 120.0), 1.5, 3.0, [0, 0], rig.t + 0.3), rig.t
-    sent = rig.stream(at, 4.0)
-    rig.go(2.0)
-    rig.follows(at, sent, t0 + 1.0, t0 + 4.0)
-    rig.good()
-    yield rig
-
-
-@case("slow-states")
-def slow_states(name: str) -> Iterator[Rig]:
-    """Joint states come at 20 Hz and 50 ms late, of an arm that lags by 60 ms at up to 1.8 rad/s: no false alarm."""
-    rig = Rig(limits=FREE, start_from="previous", states_hz=20, states_delay=0.05, arm={"lag": 0.06})
-    at, t0 = way(18, (1.8, 6.0, 100.0), 2.0, 4.0, [0, 0], rig.t + 0.3), rig.t
-    sent = rig.stream(at, 5.0)
-    rig.go(2.0)
-    rig.follows(at, sent, t0 + 1.0, t0 + 5.0)
-    rig.good()
     yield rig
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import copysign
 
 import numpy as np
 
-from soak.streams.plans import Bounds, Course, Way
+from soak.streams.plans import Bounds
 
+from .. import intentions
+from ..intentions import Motion, share_of_way
 from .loop import Loop
-
-Motion = Callable[[np.ndarray], np.ndarray]
-"""Position, velocity and acceleration `[3, N, dof]` at times of the loop, s."""
 
 
 def bounds_of(loop: Loop, share: float) -> Bounds:
@@ -30,13 +28,7 @@ def within(loop: Loop, reach: float, margin: float = 0.1) -> tuple[np.ndarray, n
 
 def course(loop: Loop, seed: int, seconds: float, begin: float, share: float, reach: float = 0.6) -> Motion:
     """Return jerk-limited motions from place to place around home, with pauses."""
-    random, (low, high) = np.random.default_rng(seed), within(loop, reach)
-    place, time, ways = loop.place, begin, []
-    while time < begin + seconds:
-        there = random.uniform(low, high)
-        ways.append(Way(time, np.stack([place, 0 * place, 0 * place]), there, bounds_of(loop, share)))
-        time, place = ways[-1].end + random.uniform(0.0, 0.2), there
-    return Course(ways).states
+    return intentions.course(seed, loop.place, *within(loop, reach), bounds_of(loop, share), begin, seconds, pause=0.2)
 
 
 def policy(
@@ -58,12 +50,6 @@ def policy(
         loop.go(0.002)
 
 
-def share_of_way(x: np.ndarray) -> np.ndarray:
-    """Minimum jerk from 0 to 1 while x goes from 0 to 1."""
-    x = np.clip(np.asarray(x, float), 0.0, 1.0)
-    return x**3 * (10 - 15 * x + 6 * x**2)
-
-
 def warm(loop: Loop) -> None:
     """Move slowly by 2 degrees and back, as people do first."""
     arm, base = loop.robot.arm, loop.place
@@ -83,11 +69,9 @@ def ramp(
     base, begin = loop.place, loop.now + 0.1
 
     def send() -> None:
-        x = np.maximum(loop.now + dt * np.arange(1, rows + 1) - begin, 0.0)
-        s = np.minimum(x / 0.4, 1.0)
-        way = np.minimum(abs(speed) * (0.4 * (s**3 - s**4 / 2) + np.maximum(x - 0.4, 0.0)), abs(goal))
+        way = intentions.ramp(loop.now + dt * np.arange(1, rows + 1) - begin, speed, 0.4)
         u = np.repeat(base[None], rows, 0)
-        u[:, joint] += copysign(1.0, speed) * way
+        u[:, joint] += np.clip(way, -abs(goal), abs(goal))
         u[:, -1] = u[:, -1] if finger is None else finger
         loop.sequence(u, dt)
 

@@ -34,21 +34,17 @@ def stopped(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: flo
     }
 
 
-def emergency_stop(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", restart: bool = True,
-                   speed: float = 0.5, **parameters: object) -> dict[str, float]:  # fmt: skip
-    """Drives are switched off in motion and the arm falls while a stream goes on; then they are switched on again.
-
-    The controller goes on, or is restarted.
-    """
+def emergency_stop(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: float = 0.5,
+                   **parameters: object) -> dict[str, float]:  # fmt: skip
+    """Drives are switched off in motion and the arm falls while a stream goes on; then they are switched on again."""
     loop = begun(arm, drive, seed, **parameters)
     home, robot = loop.place, loop.robot
     send = ramp(loop, 0, speed, 1.2)
     loop.go(1.2, 0.1, send)
-    robot.power, robot.off = False, restart
+    robot.power, robot.off = False, True
     loop.go(2.0, 0.1, send)
     begin = loop.now
-    if restart:
-        robot.restart()
+    robot.restart()
     robot.power, robot.off = True, False
     loop.go(3.0, 0.1, send)
     after = loop.log(begin)

@@ -21,7 +21,6 @@ from benchmarks.chunks import KINDS
 from benchmarks.optimum import Distance, distance, table
 
 from ..settings import add_setting
-from .figures import Figures, compared, figures_of, load, store
 from .invariants import Failure, failures
 from .scenes import random_scene
 from .simulation import Refusal, Run, simulate
@@ -53,8 +52,6 @@ class Verdict(NamedTuple):
     refused: Counter
     seconds: float
     """Duration of the simulated stream, s."""
-    figures: Figures | None = None
-    """Figures; None if commands are not finite."""
 
 
 def main(arguments: list[str]) -> int:
@@ -73,11 +70,6 @@ def main(arguments: list[str]) -> int:
     if options.seed is not None and done:
         _describe(tasks[0])
     _summarize(done, time.monotonic() - began)
-    kind = "without state" if options.without_state else "with state"
-    figures = {f"{kind}, {verdict.seed}": verdict.figures for verdict in done if verdict.figures is not None}
-    print("\n".join(compared(figures, load())))
-    if options.store:
-        store(figures)
     if not interrupted and (motions := len(done) // STREAMS_PER_MOTION):
         print("\n" + "\n".join(table(_distances(range(options.first, options.first + motions), options.workers))))
     if interrupted:
@@ -93,9 +85,8 @@ def _options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
     add("--seeds", type=int, default=1000, metavar="N", help="how many (default: %(default)s)")
     add("--first", type=int, default=0, metavar="K", help="the first of them (default: %(default)s)")
     add("--seed", type=int, metavar="K", help="this one only, with all that happens in it")
-    add("--store", action="store_true", help="make the figures of these seeds the baseline of later runs")
     add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
-    about = "random streams, judged in every cycle; a line for each failure, and smoothness as parts of a baseline."
+    about = "random streams, judged in every cycle; a line for each failure."
     parser = argparse.ArgumentParser(prog="python -m soak --random", parents=[seeds], description=about)
     parser.add_argument("--random", action="store_true", help="random streams, as here")
     alone = "the controller publishes no state; then on an arm without droop, noise, quantization and restarts"
@@ -116,8 +107,7 @@ def judged(task: Task) -> Verdict:
         words = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
         return Verdict(task.seed, [Failure(task.seed, "error", "", float("nan"), 1, 0, words)], 0, Counter(), 0.0)
     refused = Counter(it.answer.reason for it in run.answers if isinstance(it.answer, Refusal))
-    figures = None if any(it.invariant == "finite" for it in found) else figures_of(run)
-    return Verdict(task.seed, found, len(run.answers), refused, len(run.off) * run.period_ns * 1e-9, figures)
+    return Verdict(task.seed, found, len(run.answers), refused, len(run.off) * run.period_ns * 1e-9)
 
 
 def _verdicts(tasks: list[Task], workers: int) -> Iterator[Verdict]:

@@ -240,11 +240,6 @@ def _asked(run: Run) -> Bounds:
     return Bounds(*(np.max(part, axis=0) for part in zip(*peaks, strict=True))) if peaks else run.assumed
 
 
-def stretches_of(run: Run) -> list[np.ndarray]:
-    """Return the stretches of positions `[T, D]` that were commanded while the controller ran, T > 3."""
-    return [run.commands[0, begin:end] for begin, end in _segments(run.off)]
-
-
 def _planned_back(run: Run) -> np.ndarray:
     """Return the distance by which plans go back, `[D]`: any course, any chunk, and chunks while they are the newest.
 

@@ -50,20 +50,3 @@ def test_the_tests_of_a_cell_exist(matrix: ModuleType, project_root: Path) -> No
         file, _, function = name.partition("::")
         assert (project_root / file).exists()
         assert not function or f"\ndef {function}(" in (project_root / file).read_text()
-
-
-def test_the_table_shows_what_passed_what_failed_and_what_was_not_tested(matrix: ModuleType) -> None:
-    about = {"date": "2026-11-21", "commit": "abc1234"}
-    results = [
-        matrix.Result("kilted-3.12-pinned", **about, versions={"torch": "2.13.0"}, outcome="passed", told="9 passed"),
-        matrix.Result("kilted-3.12-oldest", **about, outcome="failed", told="1 failed, 8 passed"),
-        matrix.Result("jazzy-3.12-newest", **about, outcome="no set-up", told="no torch for it"),
-        matrix.Result("jazzy-3.12-lerobot", **about, versions={"torch": "2", "lerobot": "0.6.1"}, outcome="passed"),
-    ]
-    rows = matrix.table({result.cell: result for result in results}).splitlines()[2:]
-    for release, *cells in (
-        ("Kilted", "1 failed, 8 passed (2026-11-21, abc1234)", "2.13.0 (2026-11-21)", "untested", "untested"),
-        ("Jazzy", "untested", "untested", "no set-up: no torch for it (2026-11-21, abc1234)", "0.6.1 (2026-11-21)"),
-    ):
-        assert f"| {release} | 3.12 | {' | '.join(cells)} |" in rows
-    assert matrix.load_results(), "those that are kept can be read"

@@ -51,6 +51,7 @@ def test_the_policy_says_when_the_node_starts_trajectories_on_arrival(robot, tmp
     assert said.count("set the node's parameter start_from to previous") == 1
 
 
+@pytest.mark.thorough
 def test_the_sampling_controller_reaches_its_goal(robot, start_from_previous, tmp_path):
     # Its first goal is home or 0.3 rad away from there, and either comes after 4 s.
     pattern = r"(?s)rollouts.*[^0]\.\d+, 0\.[1-3]\d+ rad from the goal.*rollouts.* 0\.0[0-3]\d+ rad from the goal"

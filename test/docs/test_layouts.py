@@ -50,11 +50,8 @@ def follow(message: type, fields: list[str]) -> str:
     return kind
 
 
-def test_foxglove_places_every_panel_once_and_its_paths_lead_to_fields(topics: dict[str, type], keys: set[str]) -> None:
+def test_the_paths_of_foxglove_lead_to_fields(topics: dict[str, type], keys: set[str]) -> None:
     layout = json.loads((CONFIG / "foxglove_layout.json").read_text(encoding="utf-8"))
-    placed = re.findall(r'"(\w+![^"]*)"', json.dumps(layout["layout"]))
-    assert sorted(placed) == sorted(layout["configById"])
-    assert {panel.partition("!")[0] for panel in placed} == {"Plot", "DiagnosticSummary", "DiagnosticStatusPanel"}
     paths = [path["value"] for panel in layout["configById"].values() for path in panel.get("paths", [])]
     assert paths
     for path in paths:
@@ -62,20 +59,10 @@ def test_foxglove_places_every_panel_once_and_its_paths_lead_to_fields(topics: d
         assert follow(topics[topic], fields) in ("double", "float", "string"), path
         for name, value in re.findall(r'\{(\w+)=="([^"]*)"\}', path):
             assert value in {"name": {STATUS}, "key": keys}[name], path
-    for panel in layout["configById"].values():
-        assert panel.get("topicToRender", "/diagnostics") in topics
-        assert panel.get("selectedName", STATUS) == STATUS
 
 
-def test_plotjuggler_is_complete_and_its_curves_lead_to_fields(topics: dict[str, type], keys: set[str]) -> None:
+def test_the_curves_of_plotjuggler_lead_to_fields(topics: dict[str, type], keys: set[str]) -> None:
     layout = ElementTree.parse(CONFIG / "plotjuggler_layout.xml").getroot()
-    assert layout.tag == "root" and layout.find("tabbed_widget").get("name") == "Main Window"
-    for splitter in layout.iter("DockSplitter"):
-        areas = splitter.findall("DockArea")
-        assert int(splitter.get("count")) == len(splitter.get("sizes").split(";")) == len(areas) > 0
-        assert all(len(area.findall("plot")) == 1 for area in areas)
-    for plugin in layout.iter("plugin"):
-        assert set(plugin.find("selected_topics").get("value").split(";")) == set(topics)
     parameters = yaml.safe_load((CONFIG / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
     curves = [curve.get("name") for curve in layout.iter("curve")]
     assert curves

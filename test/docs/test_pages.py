@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,9 @@ from traj_integrator_ros.parameters.table import SPECS, of_joints
 from traj_integrator_ros.requests.plan import GOALS
 
 BLOCK_TIMEOUT_S = 150
+TOOLS = ROOT / "docs" / "tools.md"
+QUICK = [page for page in PAGES if page != TOOLS]  # test/tools runs the tools on smaller files
+END = "-- end of a block --"
 MODULES = ("rclpy", "traj_integrator_interfaces", "matplotlib", "rosbags", "scipy")
 # A command in an indented block would not be run.
 COMMAND = re.compile(r"^(?:    |\$ )(?:ros2|python3?|make|cmake|colcon|pip|fastdds|taskset|chrt) ", re.M)
@@ -28,30 +34,45 @@ COMMAND = re.compile(r"^(?:    |\$ )(?:ros2|python3?|make|cmake|colcon|pip|fastd
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a page has up to 15 programs, each of which may load torch on a busy machine
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*QUICK, pytest.param(TOOLS, marks=pytest.mark.thorough)], ids=name_of)
 def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     executed = [block for block in blocks(page) if block.needs is not None]
     missing = next((module for module in MODULES if importlib.util.find_spec(module) is None), None)
     runnable = executed
     if missing:  # Python blocks without ROS use none of these
         runnable = [block for block in executed if block.needs == OFFLINE and block.language == "python"]
-    for block in runnable:
-        if block.needs in (NODE, ROBOT):
+    for group in groups_of(runnable):
+        if group[0].needs in (NODE, ROBOT):
             request.getfixturevalue("fresh_panda_node")
-        if block.needs == ROBOT:
+        if group[0].needs == ROBOT:
             request.getfixturevalue("robot")
-        output = run(block, folder)
-        assert block.missing_from(output) == [], f"{name_of(page)}, block {block.number} printed:\n{output}"
+        outputs = run(together(group), folder).split(END) if len(group) > 1 else [run(group[0], folder)]
+        for block, output in zip(group, outputs, strict=False):
+            assert block.missing_from(output) == [], f"{name_of(page)}, block {block.number} printed:\n{output}"
     if len(runnable) < len(executed):
         pytest.skip(f"{missing} cannot be imported; {len(runnable)} of {len(executed)} blocks ran")
 
 
-def run(block: Block, folder: Path, python: str = "") -> str:
+def groups_of(runnable: list[Block]) -> Iterator[list[Block]]:
+    """Blocks that run in one process: of Python without a node as many as follow one another."""
+    for is_python, group in itertools.groupby(runnable, lambda it: it.language == "python" and it.needs == OFFLINE):
+        following = list(group)
+        yield from [following] if is_python else ([block] for block in following)
+
+
+def together(group: list[Block]) -> Block:
+    """One program of Python blocks, each with names of its own: what they import takes longer than most of them."""
+    after = f"torch.set_default_dtype(torch.float32)\nprint({END!r})\n"
+    texts = (f"exec(compile({it.text!r}, 'block {it.number}', 'exec'), {{}})\n{after}" for it in group)
+    return replace(group[0], text="import torch\n" + "".join(texts))
+
+
+def run(block: Block, folder: Path) -> str:
     """Run a block, bash with `set -e`; return its output."""
     path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
     python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     script = f"set -e\ntrap 'kill -INT $(jobs -p) 2> /dev/null || true; wait' EXIT\n{block.text}"
-    command = [python or preloaded_python(), "-c", block.text] if block.language == "python" else ["bash", "-c", script]
+    command = [preloaded_python(), "-c", block.text] if block.language == "python" else ["bash", "-c", script]
     options = {"cwd": folder, "env": {**os.environ, "PATH": path, "PYTHONPATH": python_path}, "text": True}
     result = subprocess.run(command, capture_output=True, timeout=BLOCK_TIMEOUT_S, **options)
     where = f"{block.page}, block {block.number}:\n{block.text}\n{result.stdout}{result.stderr}"
@@ -126,12 +147,3 @@ def test_links_lead_somewhere(page: Path) -> None:
             headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.M)
             anchors = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
             assert anchor in anchors, f"{link}: {anchors}"
-
-
-def test_every_page_is_linked_and_every_figure_shown() -> None:
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    assert "(docs/README.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [page.name for page in PAGES if page.name != "README.md" and f"({page.name})" not in index] == []
-    figures = [path for path in (ROOT / "docs" / "figures").iterdir() if path.suffix in (".gif", ".png", ".svg")]
-    assert [figure.name for figure in figures if f"figures/{figure.name}" not in text] == []

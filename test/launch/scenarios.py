@@ -68,12 +68,6 @@ SCENARIOS = (
         remappings=(("joint_states", "/cell/joint_states"), ("~/joint_trajectory", "/arm_controller/joint_trajectory")),
     ),
 )
-OTHER_ROBOTS = tuple(
-    Scenario(robot, namespace=robot)
-    for robot in sorted({file.stem for file in CONFIG.glob("*.yaml")} - {scenario.robot for scenario in SCENARIOS})
-)
-
-
 # Checks
 
 

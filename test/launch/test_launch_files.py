@@ -15,9 +15,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip(
-    "launch_testing.actions", reason="launch_testing cannot be imported: it comes with a ROS 2 installation"
-)
+pytest.importorskip("launch_ros", reason="launch_ros cannot be imported: it comes with a ROS 2 installation")
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 
 from scenarios import CONFIG, REPOSITORY, SCENARIOS, Scenario, integrates_for_a_caller
@@ -47,18 +45,6 @@ WRONG_ARGUMENTS = {
 
 
 PACKAGE = "traj_integrator_ros"
-CELL = """
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-def generate_launch_description():
-    arm = PythonLaunchDescriptionSource("{file}")
-    return LaunchDescription(
-        [DeclareLaunchArgument("cell"), IncludeLaunchDescription(arm, launch_arguments=[("device", "cpu")])]
-    )
-"""
-
-
 class Launch:
     """`ros2 launch` of a file, of the source tree by its name alone or of a package, output in a file.
 
@@ -145,14 +131,6 @@ def test_an_argument_that_the_demo_does_not_have_is_an_error(launch, package):
     assert "robot:=franka: expected arguments of demo.launch.py, which are data, out," in error
 
 
-def test_a_launch_file_that_includes_this_one_has_arguments_of_its_own(launch, tmp_path):
-    file = tmp_path / "cell.launch.py"
-    file.write_text(CELL.format(file=REPOSITORY / "launch" / "integrator.launch.py"))
-    process = launch(file, "cell:=left")
-    process.wait_for("active")
-    process.interrupt()
-
-
 def test_topics_and_the_clock_are_those_of_the_arguments(launch):
     topics = {
         "joint_states_topic": "/cell/joint_states",
@@ -201,18 +179,6 @@ def test_params_file_beats_the_robots_file_and_arguments_beat_both(launch, tmp_p
     assert "[INFO] [left.traj_integrator]" not in process.output
 
 
-def test_the_node_sizes_transports_for_its_messages_unless_disabled(launch, monkeypatch):
-    for name in ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"):
-        monkeypatch.delenv(name, raising=False)
-    for argument, reason in {
-        "auto": r"shared memory of 16 MiB for messages of up to \S+ MB",
-        "none": "transports are left as they are: TRAJ_INTEGRATOR_SHARED_MEMORY_MIB is 0",
-    }.items():
-        process = launch("integrator.launch.py", f"transport_profile:={argument}")
-        process.wait_for(reason)
-        process.interrupt()
-
-
 def test_demo_carries_the_exit_status_of_a_demo_that_fails(launch):
     process = launch("demo.launch.py", "data:=/nowhere.db3")
     assert process.wait() == 1
@@ -227,12 +193,6 @@ def test_the_demo_does_the_main_job_and_ends_the_launch(launch, tmp_path):
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert (report["lost"], report["failures"]) == (0, [])
     assert (tmp_path / "trajectories.png").is_file() and (tmp_path / "optimizer.png").is_file()
-
-
-def test_the_demo_ends_well_where_it_is_interrupted(launch, tmp_path):
-    process = launch("demo.launch.py", f"out:={tmp_path}", "device:=cpu")
-    process.wait_for("Waiting for the node")
-    process.interrupt()
 
 
 def test_a_killed_node_comes_back_and_serves_the_clients_that_were_there(launch):

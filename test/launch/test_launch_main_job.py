@@ -1,4 +1,4 @@
-"""Start-up and main job by integrator.launch.py, once for each robot of config/."""
+"""Start-up and main job by integrator.launch.py, in a namespace and with remapped topics, too."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import SetRemap
 from launch_testing.actions import ReadyToTest
 from launch_testing.asserts import assertExitCodes
-from scenarios import CHECKS, OTHER_ROBOTS, REPOSITORY, SCENARIOS
+from scenarios import CHECKS, REPOSITORY, SCENARIOS
 
 from kit import local_dds
 
 
 @pytest.mark.launch_test
-@pytest.mark.timeout(600)  # a node for each robot, one after the other
-@launch_testing.parametrize("scenario", [*SCENARIOS, *OTHER_ROBOTS])
+@pytest.mark.timeout(600)
+@launch_testing.parametrize("scenario", SCENARIOS)
 def generate_test_description(scenario):
     if "PYTEST_CURRENT_TEST" not in os.environ:  # under launch_test; under pytest, test/conftest.py does it
         local_dds.isolate()

@@ -14,7 +14,7 @@ from rig.control_msgs_package import ControlMsgsAbsent, built_control_msgs, load
 
 @pytest.fixture(scope="module")
 def report_type() -> Iterator[type]:
-    """The message of the controller's reports, for this process and those that it starts; skips without generators."""
+    """The message of the controller's reports, for this process and those that it starts; skips if there is none."""
     with pytest.MonkeyPatch.context() as patch:
         try:
             variables = built_control_msgs()

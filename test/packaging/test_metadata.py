@@ -26,14 +26,7 @@ OF_PYTHON = {"numpy", "matplotlib", "hypothesis", "pytest", "scipy", "yaml"}
 # matplotlib, and modules from pip only.
 FROM_PIP = {"torch", "ruckig", "rosbags"}
 WITHOUT_KEY = {"triton", "lerobot", "PIL", *FROM_PIP}
-# Packages that tests need and never import.
-PYTEST_PLUGINS = {"python3-pytest-timeout"}
 PACKAGE = "traj_integrator_ros"
-PACKAGES = {PACKAGE, "traj_integrator_interfaces", "benchmarks", "kit", "rig", "soak"}
-LINKS = re.compile(r"(!?)\[([^\]]*)\]\(([^)]*)\)")
-"""Links and images of a page: an exclamation mark or nothing, the text, the path."""
-# The tests of the packaging run these tools only if they are installed.
-BUILD_TOOLS = {"setuptools", "catkin_pkg", "packaging", "colcon"}
 
 
 @pytest.fixture
@@ -111,32 +104,6 @@ def test_versions_agree(project_root: Path, package_xml: ElementTree.Element, pa
         traj_integrator_ros.version  # noqa: B018
 
 
-def test_sources_on_the_path_alone_have_an_unknown_version(project_root: Path, tmp_path: Path) -> None:
-    (tmp_path / PACKAGE).symlink_to(project_root / PACKAGE)  # without set-up's own files
-    say = f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; import traj_integrator_ros as t; print(t.__version__)"
-    printed = subprocess.run([sys.executable, "-ISc", say], capture_output=True, text=True, check=True).stdout
-    assert printed == "0+unknown\n"
-
-
-@pytest.mark.parametrize("repository", ["", "https://repository.example/team/traj_integrator_ros"])
-def test_no_link_of_the_index_page_is_broken(packaging_files: Path, repository: str) -> None:
-    manifest = packaging_files / "package.xml"
-    given = f'<url type="repository">{repository}.git</url>' * bool(repository)
-    manifest.write_text(manifest.read_text().replace("<license ", f"{given}<license ", 1))
-    metadata = metadata_of(packaging_files)
-    version, page = metadata["Version"], metadata.get_payload()
-    readme = (packaging_files / "README.md").read_text(encoding="utf-8")
-    links = LINKS.findall(page)
-    assert [link for _, _, link in links if "://" not in link] == []
-    assert metadata.get_all("Project-URL") == ([f"Repository, {repository}.git"] if repository else None)
-    own = [(image, told, path) for image, told, path in LINKS.findall(readme) if "://" not in path]
-    assert {image for image, _, _ in own} == {"!", ""}
-    kinds = {"!": "raw", "": "blob"}
-    absolute = [f"{image}[{told}]({repository}/{kinds[image]}/v{version}/{path})" for image, told, path in own]
-    assert [link for link in absolute if link not in page] == [] or not repository
-    assert [told for _, told, _ in own if told not in page] == []
-
-
 def test_the_kernels_need_torch_and_numpy_and_the_rest_is_an_extra(packaging_files: Path) -> None:
     metadata = metadata_of(packaging_files)
     needed = metadata.get_all("Requires-Dist")
@@ -156,19 +123,6 @@ def test_package_xml_names_what_the_code_imports_and_nothing_else(
     assert keys(package_xml, "depend", "exec_depend") == keys_of(imported - {PACKAGE})
 
 
-def test_package_xml_names_what_the_tests_import_and_nothing_else(
-    project_root: Path, package_xml: ElementTree.Element
-) -> None:
-    imported = imported_modules(python_files(project_root / "test", project_root / "examples"))
-    ours = [*(project_root / "test").rglob("*.py"), *(project_root / "scripts").glob("*.py")]
-    of_tests = {file.stem for file in ours}  # tests borrow from one another, and try the scripts
-    of_tests |= {file.parent.name for file in (project_root / "examples").glob("*/*/__init__.py")}  # and the examples
-    needed = keys_of(imported - PACKAGES - BUILD_TOOLS - of_tests)
-    run, test = keys(package_xml, "depend", "exec_depend"), keys(package_xml, "test_depend")
-    assert not test & run
-    assert needed <= test | run and test <= needed | PYTEST_PLUGINS
-
-
 def test_every_requirement_is_pinned_and_those_of_setup_py_too(project_root: Path, packaging_files: Path) -> None:
     pinned: dict[str, set[str]] = {}
     for file in (project_root / "requirements").glob("*.txt"):
@@ -177,12 +131,3 @@ def test_every_requirement_is_pinned_and_those_of_setup_py_too(project_root: Pat
         pinned[file.name] = {line.partition("==")[0].lower() for line in lines}
     names = {re.split(r"[<>=;]", line)[0].lower() for line in metadata_of(packaging_files).get_all("Requires-Dist")}
     assert names <= pinned["python.txt"]
-
-
-def test_helper_modules_of_the_tests_have_different_names(project_root: Path) -> None:
-    """Pytest puts each test's folder on sys.path: of two modules with one name, all tests would import the first."""
-    folders: dict[str, list[str]] = {}
-    for file in python_files(project_root / "test"):
-        if file.name != "conftest.py":
-            folders.setdefault(file.name, []).append(str(file.parent.relative_to(project_root)))
-    assert {name: where for name, where in folders.items() if len(where) > 1} == {}

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 PACKAGE = "traj_integrator_ros"
 KERNELS = "kernels"
@@ -26,19 +23,6 @@ def tables_of_contributors() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 ROOMS, WITHIN_KERNELS = tables_of_contributors()
-LIBRARIES: dict[str, set[str]] = {
-    KERNELS: {"torch", "numpy", "triton"},
-    "engine": {"torch", "numpy"},
-    "execution": {"numpy", "ruckig"},
-    "limits": {"numpy", "yaml"},
-    "parameters": {"torch", "numpy"},
-    "requests": {"torch", "numpy"},
-    "governor": {"torch", "numpy"},
-    "client": {
-        "numpy", "rclpy", "lifecycle_msgs", "rcl_interfaces", "trajectory_msgs", "traj_integrator_interfaces",
-        "torch",  # for annotations; test/client tests the client without it
-    },
-}  # fmt: skip
 """Libraries outside of the standard library that rooms without ROS, and the room that users import, may use."""
 
 
@@ -104,29 +88,3 @@ def test_no_modules_import_each_other_in_a_circle(project_root: Path) -> None:
             if found != name and (found == package or found != package[: len(found)]):
                 graph[name].add(found)
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
-
-
-def test_rooms_import_no_other_libraries(project_root: Path) -> None:
-    found: dict[str, set[str]] = {room: set() for room in LIBRARIES}
-    for room, file, package in files_of_rooms(project_root):
-        if room in LIBRARIES:
-            found[room] |= {parts[0] for _, parts in imports(file, package) if parts[0] not in sys.stdlib_module_names}
-    others = {room: names - LIBRARIES[room] - {PACKAGE} for room, names in found.items()}
-    assert others == {room: set() for room in LIBRARIES}
-
-
-def test_every_room_is_in_the_table(project_root: Path) -> None:
-    folders = [*(project_root / PACKAGE).iterdir(), *(project_root / KERNELS).iterdir()]
-    assert {folder.name for folder in folders if any(folder.glob("*.py"))} == set(ROOMS) | set(WITHIN_KERNELS)
-
-
-@pytest.mark.parametrize("line", ["from ..node import node", "import traj_integrator_ros.demo", "from .. import tools"])
-def test_an_import_upwards_is_found(tmp_path: Path, line: str) -> None:
-    for room in ROOMS:
-        folder = tmp_path / (KERNELS if room == KERNELS else f"{PACKAGE}/{room}")
-        folder.mkdir(parents=True)
-        (folder / "module.py").write_text("from . import other\n")
-    assert upward_imports(tmp_path) == []
-    (tmp_path / PACKAGE / "governor" / "module.py").write_text(f"def late():\n    {line}\n")
-    (found,) = upward_imports(tmp_path)
-    assert found.startswith(f"{PACKAGE}/governor/module.py:2: governor imports ")

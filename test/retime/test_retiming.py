@@ -1,6 +1,6 @@
 """Times under limits of velocity, acceleration and, for order 3, jerk; and plans that are only slowed down.
 
-`python -m benchmarks.retiming` solves the problems at the end, and judges what a controller executes, a thousand times.
+benchmarks.retiming has the problems at the end.
 """
 
 from __future__ import annotations

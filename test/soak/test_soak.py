@@ -37,11 +37,11 @@ def test_a_short_soak_closes_its_books(tmp_path: Path) -> None:
     assert clients["planner"]["answered"] >= node["published"] > 0 and clients["controller"]["received"] > 0
     assert clients["optimizer"]["answered"] + clients["optimizer"]["refused"] == node["service_calls"]
     assert len(told["stops_ms"]) == 20
-    assert len(told["memory_mib"]) >= 2 and len(told["latency"]["sequence"]["seconds"]) >= 2
-    assert "joint trajectories" in process.output and "0 unfit" in process.output
+    assert told["latency_ms"]["sequences"]["p99"] > 0 and clients["controller"]["unfit"] == 0
+    assert '"passed": true' in process.output
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("overload", [("--load", "4"), ("--load", "1", "--beside")], ids=["four times", "beside"])
 def test_overload_is_answered_or_refused_and_never_lost(tmp_path: Path, overload: tuple[str, ...]) -> None:
     process = start(tmp_path, *overload, "--minutes", "0.33")
@@ -51,7 +51,7 @@ def test_overload_is_answered_or_refused_and_never_lost(tmp_path: Path, overload
     assert told["clients"]["planner"]["answered"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_no_robot_may_be_sent_makes_the_soak_fail(tmp_path: Path) -> None:
     """The clients take the limits from the file; the node warns and publishes nevertheless."""
     loose = ("--set", "limits.action:=warn", "--set", "limits.velocity:=[0.01, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]")

@@ -15,12 +15,12 @@ from plain_scenes import FIRST_S, LIMITS, MEANT, streaming, streaming_velocity, 
 from rig.judge import way_back
 from soak.streams.invariants import failures
 from soak.streams.plans import Bounds, Way
-from soak.streams.policies import POSITION, VELOCITY, Form
+from soak.streams.policies import POSITION, Form
 from soak.streams.scenes import Scene
 from soak.streams.simulation import SECOND, STOP, Refusal, Run, Step, simulate
 from traj_integrator_ros.requests.inputs import Actions, Positions
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]  # random streams of these kinds are tested in every run
 ALWAYS = {"finite", "position", "velocity", "acceleration", "jerk", "rest", "unfit"}
 AT_S = FIRST_S + 1.0
 """Time at which something happens to a stream."""
@@ -50,13 +50,6 @@ def commanded(run: Run, begin: float = 0.0, end: float = np.inf) -> np.ndarray:
     return run.commands[0, cycles, 0][~run.off[cycles]]
 
 
-def moves(run: Run, begin: float, end: float) -> bool:
-    """Return whether the joint moves along its plan, at least half as far."""
-    way = abs(run.commands[0, run.cycle(end), 0] - run.commands[0, run.cycle(begin), 0])
-    plans = [it.chunk.position[0, 0] for it in run.answers if begin <= it.arrived_ns / SECOND <= end]
-    return 0 < np.ptp(plans) <= 2 * way
-
-
 @pytest.mark.parametrize("complete", [True, False])
 def test_noise_in_a_plan_that_ends_at_rest_leads_no_further_than_it_is(play: Play, complete: bool) -> None:
     scene = streaming(way_to(0.5), Form(POSITION, 0.02, 40, True, noise=1e-3), rate=50, seconds=2.0)
@@ -77,20 +70,16 @@ def test_velocities_begin_from_rest_as_a_teleoperator_sends_them(play: Play) -> 
 A, J = LIMITS.acceleration[0], LIMITS.jerk[0]
 FASTEST = 1 / (2 * A) + A / (2 * J) + 0.045
 """Distance to stop from 1 rad/s, rad, after the controller can know."""
-SLOWER = np.linspace(1, 0, 25, dtype=np.float32)[:, None]
 
 
 @pytest.mark.parametrize(
     ("make", "longest"),
     [
-        (lambda measured: Actions(0, VELOCITY, 0.02, np.zeros((1, 1), np.float32)), FASTEST),
         (lambda measured: Positions(0, [0], measured[:1]), 2 * FASTEST),
-        (lambda measured: Actions(0, POSITION, 0.02, np.full((10, 1), measured[0, 0], np.float32)), 2 * FASTEST),
-        (lambda measured: Actions(0, VELOCITY, 0.02, SLOWER), 0.27 + FASTEST),
         (lambda measured: STOP, FASTEST),
         (lambda measured: None, 3.2 + FASTEST),
     ],
-    ids=["a velocity of 0", "one point", "hold", "ramp", "stop", "silence"],
+    ids=["one point", "stop", "silence"],
 )
 def test_a_robot_that_moves_at_1_rad_s_stops(play: Play, make: Callable, longest: float) -> None:
     scene = streaming_velocity(1.0, seconds=1.0, horizon=150)
@@ -100,12 +89,6 @@ def test_a_robot_that_moves_at_1_rad_s_stops(play: Play, make: Callable, longest
 
 
 # Robots
-
-
-def test_noise_in_rows_of_40_ms_does_not_stop_a_stream(play: Play) -> None:
-    way = way_to(0.4 * 2.5 * 1.5, MEANT._replace(velocity=np.array([0.4])))
-    scene = streaming(way, Form(POSITION, 0.04, 20, True, noise=1e-3), rate=20, seconds=2.5)
-    assert moves(play(scene), AT_S, scene.sending.end)
 
 
 def test_a_robot_that_lags_by_60_ms_moves_fast(play: Play) -> None:
