@@ -86,6 +86,7 @@ def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, argument, 
             kernel.step(**{**arguments(kernel), **options, argument: value})
 
 
+@pytest.mark.thorough
 @SIGNATURE
 def test_errors_are_the_same_inside_a_compiled_function_and_under_vmap(kernel):
     case = signature_case(kernel, batch=B)

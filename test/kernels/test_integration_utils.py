@@ -262,6 +262,7 @@ def test_a_step_kernel_is_its_specification_for_traj_dt_in_every_form(case, form
                 assert np.linalg.norm(output[b] - numbers) <= tolerance * np.linalg.norm(numbers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fullgraph", [False, True])
 def test_torch_compile_breaks_the_graph_where_a_kernel_writes_into_buffers(fullgraph):
     """Torch cannot trace writes into the caller's memory; if graph breaks are allowed, the result is the eager one."""
@@ -278,6 +279,7 @@ def test_torch_compile_breaks_the_graph_where_a_kernel_writes_into_buffers(fullg
         torch.testing.assert_close(torch.autograd.grad(compiled(), arguments.action), expected)
 
 
+@pytest.mark.thorough
 def test_matrix_form_compiles_into_one_graph():
     function = iu.CliqueTensorStep.apply
     torch.compiler.reset()

@@ -49,15 +49,15 @@ def test_opcheck_passes_for_every_operator(kernel):
         assert set(torch.library.opcheck(operator, arguments, test_utils=OPCHECKS).values()) == {"SUCCESS"}
 
 
-@SIGNATURE
-def test_compiles_as_one_graph_with_one_node_and_the_same_gradients(kernel):
+@pytest.mark.parametrize("name", ["acceleration_zoh", pytest.param("bspline_tight", marks=pytest.mark.thorough)])
+def test_compiles_as_one_graph_with_one_node_and_the_same_gradients(name):
     graphs = []
 
     def backend(graph, example_inputs):
         graphs.append(graph.graph)
         return torch._dynamo.lookup_backend("aot_eager")(graph, example_inputs)
 
-    case = signature_case(kernel)
+    case = signature_case(MAPS[name])
     inputs, f = case.leaves(), case.function()
     torch._dynamo.reset()
     outputs = torch.compile(f, fullgraph=True, backend=backend, dynamic=True)(*inputs)
@@ -80,7 +80,7 @@ def test_function_transforms_compile(transform):
     assert_all_close(structure.flatten_up_to(compiled), expected)
 
 
-@pytest.mark.parametrize("transform", ["hessian", "dual level"])
+@pytest.mark.parametrize("transform", [pytest.param("hessian", marks=pytest.mark.thorough), "dual level"])
 def test_make_fx_keeps_the_operators_whole_under_function_transforms(transform):
     case = signature_case(MAPS["acceleration_zoh"])
     inputs, f = case.values, TRANSFORMS[transform](case.function())
@@ -100,7 +100,10 @@ def test_compiles_with_inductor():
     assert_all_close(torch.autograd.grad(cost(outputs), inputs), torch.autograd.grad(cost(f(*inputs)), inputs))
 
 
-@pytest.mark.parametrize(("name", "strict"), [("bspline_tight", False), ("clique", True)])
+STRICT = pytest.param("clique", True, marks=pytest.mark.thorough)
+
+
+@pytest.mark.parametrize(("name", "strict"), [("bspline_tight", False), STRICT])
 def test_exports_with_a_dynamic_batch(name, strict):
     kernel = MAPS[name]
 

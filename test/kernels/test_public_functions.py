@@ -7,6 +7,7 @@ import inspect
 import io
 import itertools
 import pickle
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -81,7 +82,6 @@ TRACED = {
     "a goal": (Call(kernels.bspline_step, dt=0.1, **GOAL), (ACTION, P0, V0)),
     **{name: row for name, row in TABLE.items() if not name.endswith("_step")},
 }
-EACH_TRACED = pytest.mark.parametrize(("call", "inputs"), TRACED.values(), ids=TRACED)
 
 
 def counting(backend: str):
@@ -105,7 +105,15 @@ def test_the_table_has_every_public_function():
     assert functions == {name for name in TABLE if "." not in name} | WITHOUT_TENSORS
 
 
-@pytest.mark.parametrize("name", [name for name in TABLE if not name.endswith("_step")])
+QUICK = {"quadratic_cost", "ControlMap.vjp", *SIGNATURES}
+"""What is traced and compiled in every run: each kind of operator."""
+
+
+def traced(names: Iterable[str]) -> list[object]:
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough) for name in names]
+
+
+@pytest.mark.parametrize("name", traced(name for name in TABLE if not name.endswith("_step")))
 def test_compiles_as_one_graph_with_its_gradients_and_once_for_two_batches(name):
     """Functions of a single operator are compiled with it in test_operators_tracing.py."""
     call, inputs = TABLE[name]
@@ -125,11 +133,10 @@ def test_compiles_as_one_graph_with_its_gradients_and_once_for_two_batches(name)
 
 
 # One case of each place where the number becomes a tensor.
-CHANGING_DT = {name: TRACED[name] for name in ("acceleration_zoh", "fit_bspline", "quadratic_cost", "ControlMap.vjp")}
+@pytest.mark.parametrize("name", ["acceleration_zoh", *traced(["fit_bspline"]), "quadratic_cost", "ControlMap.vjp"])
+def test_a_number_for_dt_that_changes_compiles_twice_at_most(name):
+    call, inputs = TRACED[name]
 
-
-@pytest.mark.parametrize(("call", "inputs"), CHANGING_DT.values(), ids=CHANGING_DT)
-def test_a_number_for_dt_that_changes_compiles_twice_at_most(call, inputs):
     def function(dt, *inputs):
         return call.function(*inputs, **{**call.options, "dt": dt})
 
@@ -188,8 +195,9 @@ def test_no_trajectory_starts_from_a_pool_and_ends_in_one():
     assert kernels.clique_step(ACTION[:0], P0, dt=0.1, **ends).position.shape == (0, HORIZON, DOF)
 
 
-@EACH_TRACED
-def test_exports_and_survives_saving(call, inputs):
+@pytest.mark.parametrize("name", traced(TRACED))
+def test_exports_and_survives_saving(name):
+    call, inputs = TRACED[name]
     program = torch.export.export(call, inputs, strict=False)
     same(program.module()(*inputs), call(*inputs))
     file = io.BytesIO()
