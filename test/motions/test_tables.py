@@ -97,6 +97,36 @@ def test_the_header_may_name_the_unit_of_times(tmp_path: Path, unit: str, form: 
     np.testing.assert_allclose(found.time, SECONDS, atol=1e-9)
 
 
+@pytest.mark.parametrize("form", ["{}", "{}Z", "{} UTC", "{}+0200", "{}+02:00", "{}-05"])
+def test_times_may_be_dates_with_offsets(tmp_path: Path, form: str) -> None:
+    dates = np.datetime64("2023-11-14T23:59:59.5") + (20 * np.arange(COUNT)).astype("timedelta64[ms]")
+    times = np.array([form.format(date) for date in dates.astype("datetime64[ms]").astype(str)])
+    times[COUNT // 2 :] = [one.replace("T", " ", 1) for one in times[COUNT // 2 :]]
+    found = read(table(tmp_path / "a.csv", "time,position_a,position_b", times))
+    np.testing.assert_allclose(found.time, SECONDS, atol=1e-9)
+    table(tmp_path / "a.csv", "time,position_a,position_b", [*times[:-1], "2023-11-15 noon"])
+    with pytest.raises(
+        RecordingError, match="expected a date with a time in column time, row 41, got '2023-11-15 noon'"
+    ):
+        read(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "time,position,,velocity,\n,a,b,a,b",
+        "time,position,position,velocity,velocity\n,a,b,a,b",
+        ",position,position,velocity,velocity\ntime,a,b,a,b",
+        ",position,position,velocity,velocity\n,a,b,a,b\ntime,,,,",
+    ],
+)
+def test_a_header_may_have_quantities_above_joints(tmp_path: Path, header: str) -> None:
+    found = read(table(tmp_path / "a.csv", header, values=np.hstack([ANGLES, 2 * ANGLES])))
+    assert found.joint_names == ("a", "b")
+    np.testing.assert_array_equal(found.time, SECONDS)
+    np.testing.assert_array_equal(found.velocity, 2 * ANGLES)
+
+
 @pytest.mark.parametrize("form", ["{} [deg]", "{} (deg)", "{}_deg", "{}[deg]"])
 def test_degrees_in_a_header_are_converted_and_told(tmp_path: Path, form: str) -> None:
     header = ",".join(["time", *map(form.format, ("position_a", "position_b")), "velocity_a [deg/s]", "velocity_b_deg"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from .extras import read_text
 from .joint_states import Tell, listed
 from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
-from .table_times import is_time, seconds
+from .table_times import date_ns, is_date, is_time, seconds
 from .units import ANGLES, UNITS_OF_THE_FILE, GivenUnits, JointUnits, tell_of_degrees, without_unit
 
 _SEPARATORS = ",;\t"
@@ -67,7 +68,8 @@ class _Table:
         try:
             # Strict: a quotation mark that nothing closes would take the rest of the table for one cell.
             cells = [*csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)]
-            for name in map(str.strip, cells[0]):
+            names, self.rows = _header_and_rows(cells)
+            for name in names:
                 bare, size = without_unit(name) if name.startswith(_KINDS) else (name, None)
                 self.header.append(bare)
                 if size is not None:
@@ -76,7 +78,6 @@ class _Table:
             raise RecordingError(f"{path}: not a CSV table: {error}") from None
         except ValueError as error:
             raise RecordingError(f"{path}: {error}") from None
-        self.rows = cells[1:]
         self._count, self._places = Counter(self.header), {name: i for i, name in enumerate(self.header)}
         if converted := [name for name, size in self._sizes.items() if size != 1.0]:
             tell(f"converted to rad (or m), as the header says: {listed(converted)}")
@@ -105,6 +106,9 @@ class _Table:
     def time(self) -> np.ndarray:
         """[N] times in s. Raises RecordingError."""
         name = next(filter(is_time, self.header), "time")
+        place = self._places.get(name)
+        if place is not None and self.rows and is_date(self.rows[0][place].strip()):
+            return self._dates(name)
         times = self.column(name)
         if not len(times):
             return times
@@ -117,6 +121,17 @@ class _Table:
             return seconds(times, name, self._units.time, self._tell)
         except RecordingError as error:
             raise RecordingError(f"{self._path}: {error}") from None
+
+    def _dates(self, name: str) -> np.ndarray:
+        ns = np.empty(len(self.rows), np.int64)
+        for k, row in enumerate(self.rows):
+            cell = row[self._places[name]].strip()
+            try:
+                ns[k] = date_ns(cell)
+            except ValueError:
+                got = f"row {k + 2}, got {cell!r}"
+                raise RecordingError(f"{self._path}: expected a date with a time in column {name}, {got}") from None
+        return (ns - ns[0]) * 1e-9
 
     def column(self, name: str, joint: str | None = None) -> np.ndarray:
         """[N] numbers, NaN for an empty cell, those of a joint in rad or m; RecordingError if the column is missing or
@@ -154,3 +169,23 @@ class _Table:
             unknown = [k for k, joint in enumerate(joints) if prefix + joint not in self._sizes]
             tell_of_degrees([joints[k] for k in unknown], [columns[k] for k in unknown], self._units, self._tell)
         return np.stack(columns, axis=1)
+
+
+def _header_and_rows(cells: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Return the names of columns and the rows below them.
+
+    A header may have two lines, quantities above joints: a quantity counts until the next one, and pandas writes a
+    third line with the name of the times alone.
+    """
+    names, *rows = [[cell.strip() for cell in row] for row in cells]
+    is_above = all(name in ("", *QUANTITIES) or is_time(name) for name in names)
+    if not is_above or not rows or any(re.fullmatch(r"[-+.\d].*", cell) for cell in rows[0]):
+        return names, rows
+    joints, *rows = rows
+    above, joined = "", []
+    for name, joint in zip(names, joints, strict=False):
+        above = name or above
+        joined.append(f"{above}_{joint}" if above in QUANTITIES else above or joint)
+    if rows and [*filter(None, rows[0])] == rows[0][:1] and is_time(rows[0][0]):
+        joined[0], rows = rows[0][0], rows[1:]
+    return joined, rows

@@ -12,6 +12,7 @@ from .samples import RecordingError
 TIME_UNITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 """Units of time, with exponents of ten that convert them to ns."""
 _TIME = re.compile(rf"time(?:[ _]?[\[(]?({'|'.join(TIME_UNITS)})[\])]?)?")
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(?:Z|UTC|([+-])(\d\d):?(\d\d)?)?")
 _SINCE_1970_S = 1.2e9, 2.2e9
 """Times from 2008 to 2039, s. Numbers in this range, in one of the units, are dates if their steps fit that unit."""
 _STEP_OF_DATES_S = 1e-5, 1e4
@@ -30,6 +31,24 @@ _WAYPOINTS = (5.0, "s"), (6e7, ""), (1e11, "ns")
 def is_time(name: str) -> bool:
     """Return whether a column or array holds times: `time`, `time [ms]` or `time_ms`."""
     return _TIME.fullmatch(name) is not None
+
+
+def is_date(cell: str) -> bool:
+    """Return whether a cell holds a date with a time of the day."""
+    return cell[4:5] == "-" and ":" in cell
+
+
+def date_ns(cell: str) -> int:
+    """Return ns since 1970 of a date with a time of the day, and perhaps Z or an offset such as +02:00.
+
+    Raises ValueError.
+    """
+    found = _DATE.fullmatch(cell)
+    if found is None:
+        raise ValueError(cell)
+    day, time, sign, hours, minutes = found.groups()
+    ahead_s = 0 if sign is None else int(f"{sign}1") * 60 * (60 * int(hours) + int(minutes or 0))
+    return int(np.datetime64(f"{day}T{time}", "ns").astype(np.int64)) - ahead_s * 10**9
 
 
 def seconds(numbers: np.ndarray, name: str, given: str | None, tell: Callable[[str], None]) -> np.ndarray:
