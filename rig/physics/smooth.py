@@ -173,8 +173,7 @@ def paused(seed: int = 0, *, arm: str = "so101", count: int = 1, hz: float = 30.
            **options: object) -> dict[str, float]:  # fmt: skip
     """Single actions come one by one along a straight way, and none during each inference: it stops, and goes on.
 
-    Figures: largest acceleration as a share of the limit, how far it ever goes back, and where it rests at last behind
-    the last action, both in actions.
+    Figures: largest acceleration as a share of the limit, how far it goes back, and the last distance from the way.
     """
     played, done, due = Played(arm, count, hz, **options), 0, 0.0
     home, high = np.array(ARMS[arm].home, float), np.array(ARMS[arm].high)

@@ -117,39 +117,23 @@ def test_whole_chunks_are_executed_on_time_however_long_their_inference(inferenc
     assert played.servos.rejected == 0
 
 
-@pytest.mark.parametrize("speed", [0.05, 0.4, 1.0])
-def test_actions_that_stop_coming_end_at_rest_without_a_way_back(speed: float) -> None:
-    played, sent = Played(), []
+def test_actions_that_stop_coming_end_at_rest_and_later_ones_go_on() -> None:
+    played = Played()
+    sent = []
 
     def ramp() -> None:
-        sent.append(speed * (len(sent) + 1) * PERIOD_S)
+        sent.append(0.4 * played.time)
         played.servos.send(np.full(2, sent[-1]))
 
-    def ahead() -> np.ndarray:
-        """Return how far the commands are beyond the last action, in actions."""
-        return (np.array(played.commands)[:, 0] - sent[-1]) / (speed * PERIOD_S)
-
     played.run(1.0, PERIOD_S, ramp)
-    assert (played.differences(1)[-3:] > 0.75 * speed).all(), "it moves"
+    assert (played.differences(1)[-3:] > 0.3).all(), "it moves"
     played.run(1.0)
     assert np.abs(played.differences(1)[-3:]).max() < 1e-9, "it rests"
-    back = (np.maximum.accumulate(ahead()) - ahead()).max()
-    assert back < 0.1 or back * speed * PERIOD_S < 5e-4, "no way back"
-    brakes = np.sqrt(speed / LIMITS[2, 0]) / PERIOD_S  # braking distance within the limits of jerk, in actions
-    assert -0.1 < ahead()[-1] < 0.5 + brakes
+    np.testing.assert_allclose(played.place, sent[-1], atol=1e-4, err_msg="at the last action")
+    assert np.max(played.commands) < sent[-1] + 1.5 * 0.4 * PERIOD_S
     before = played.place.copy()
     played.run(2.0, PERIOD_S, ramp)
-    assert (played.place > before + 0.75 * speed).all() and played.servos.pace.late == 1
-    played.assert_within_limits()
-
-
-def test_one_action_far_away_is_reached_without_passing_it() -> None:
-    played = Played()
-    played.run(0.5)
-    played.servos.send(np.array([0.5, -0.2]))
-    played.run(2.0)
-    np.testing.assert_allclose(played.place, [0.5, -0.2], atol=1e-4)
-    assert np.max(np.abs(played.commands) - [0.5, 0.2]) < 5e-3
+    assert (played.place > before + 0.3).all() and played.servos.pace.late == 1
     played.assert_within_limits()
 
 
@@ -184,6 +168,15 @@ def test_nothing_is_commanded_before_the_first_action() -> None:
     played.servos.send(np.full(2, 0.1))
     played.run(0.1)
     assert np.abs(played.commands[0]).max() < 1e-6, "from where it is"
+
+
+def test_a_chunk_of_real_time_chunking_begins_with_what_is_commanded() -> None:
+    played = Played()
+    played.servos.send_chunk(meant(PERIOD_S * np.arange(1, 51)), played.now_ns)
+    played.run(0.5)
+    fixed = played.servos.prefix(played.now_ns, 50, inference_s=0.2)
+    assert fixed.shape == (6, 2), "those of the inference"
+    np.testing.assert_allclose(fixed, meant(played.time + PERIOD_S * np.arange(1, 7)), atol=2e-3)
 
 
 def test_an_error_of_the_bus_is_raised_by_the_next_call() -> None:

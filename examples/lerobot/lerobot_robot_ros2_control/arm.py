@@ -80,9 +80,8 @@ class Arm(Motion):
             raise TimeoutError(f"{self._topic}: expected one every {STALE_S:g} s, the last one came {age_s:.1f} s ago")
         return position, stamp_ns
 
-    def _execute(self, positions: np.ndarray, stamp_ns: int, period_s: float = 0.0) -> None:
-        dt = period_s or self.period_s
-        self._client.publish(positions[None], dt=dt, control_space="position", stamp_ns=stamp_ns)
+    def _execute(self, positions: np.ndarray, stamp_ns: int) -> None:
+        self._client.publish(positions[None], dt=self.period_s, control_space="position", stamp_ns=stamp_ns)
 
     def now_ns(self) -> int:
         """Time by the clock of stamps, ns."""
@@ -94,9 +93,8 @@ class Arm(Motion):
         finally:
             self._client.close()
 
-    def committed(self, stamp_ns: int, rows: int, period_s: float = 0.0) -> Committed:
-        """Return the motion in execution, as `Motion.committed` says."""
-        return self._client.committed(rows, stamp_ns=stamp_ns, dt=period_s or self.period_s)
+    def _committed(self, stamp_ns: int, rows: int) -> Committed:
+        return self._client.committed(rows, stamp_ns=stamp_ns, dt=self.period_s)
 
     def _on_rejection(self, rejection: Rejection) -> None:
         self._refuse(rejection.reason, f"{rejection.reason}: {rejection.text}")

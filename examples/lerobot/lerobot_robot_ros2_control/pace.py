@@ -12,9 +12,8 @@ _ROWS = 4
 """Number of known actions in a chunk: a spline through fewer ones does not know how the arm was meant to move."""
 _GAIN = 0.2
 """Part of the distance from `delay` that one action corrects: it evens out jitter, and follows a loop that drifts."""
-_MISSED = 0.2
-"""Part of a period after which the next action counts as late: loops jitter by less, and one that comes then goes on.
-"""
+_MISSED = 0.4
+"""Part of a period after which the next action counts as late: loops jitter by less."""
 _RESTS = 3
 """Number of rows at the last action with which a motion ends."""
 
@@ -43,8 +42,6 @@ class Pace:
         """When the next action counts as late; None: none is expected."""
         self._lock = threading.Lock()
         self._rows: deque[np.ndarray] = deque(maxlen=_ROWS)
-        self._passed: list[np.ndarray] = []
-        """The last action before a gap, and where the arm is after it: once for each action that is to go on there."""
 
     def chunk(
         self, action: np.ndarray, now_ns: int, committed: Callable[[int, int], np.ndarray]
@@ -82,15 +79,9 @@ class Pace:
     ) -> tuple[np.ndarray, int]:
         period_ns, soonest_ns = self.period_ns, now_ns + self.delay_ns
         if self._due_ns is None or now_ns > self._due_ns:
-            found = committed(soonest_ns - (_ROWS - 2) * period_ns, _ROWS - 1)
-            if self._due_ns is not None:
-                self.late += 1
-                self._passed = [np.stack([self._rows[-1], found[-1]])] * _ROWS
-            self._rows.extend(found)
+            self.late += self._due_ns is not None
+            self._rows.extend(committed(soonest_ns - (_ROWS - 2) * period_ns, _ROWS - 1))
             self._due_ns = soonest_ns
-        if self._passed:  # An arm that could not stop at the last action does not go back for the next ones.
-            last, here = self._passed.pop()
-            action = np.where((action - last) * (action - here) < 0, here, action)
         behind_ns = self._due_ns - soonest_ns
         if behind_ns > period_ns:
             self.early += 1

@@ -98,6 +98,10 @@ class Paced(Robot):
         """
         self._connected().send_chunk(self.unit * np.asarray(actions, dtype=float), stamp_ns or self.stamp_ns)
 
+    def prefix(self, actions: int, inference_s: float, stamp_ns: int = 0) -> np.ndarray:
+        """Return the actions `[fixed, joints]` with which a chunk of this many must begin; see `Motion.prefix`."""
+        return self._connected().prefix(stamp_ns or self.stamp_ns, actions, inference_s) / self.unit
+
     @abstractmethod
     def _begin(self, calibrate: bool) -> Motion:
         """Connect what moves."""

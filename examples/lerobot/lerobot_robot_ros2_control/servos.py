@@ -92,12 +92,13 @@ class Servos(Motion):
         except Rejected as rejected:  # it was not sampled for long
             self._not_executed(rejected)
 
-    def _execute(self, positions: np.ndarray, stamp_ns: int, period_s: float = 0.0) -> None:
+    def _execute(self, positions: np.ndarray, stamp_ns: int) -> None:
         self._require_thread()
-        actions = Actions(stamp_ns, ControlSpace.POSITION, period_s or self.period_s, positions)
         with self._lock:
             try:
-                self._executor.execute(actions, self._clock(), self._clock)
+                self._executor.execute(
+                    Actions(stamp_ns, ControlSpace.POSITION, self.period_s, positions), self._clock(), self._clock
+                )
                 self._begun = True
             except Rejected as rejected:
                 self._not_executed(rejected)
@@ -108,10 +109,7 @@ class Servos(Motion):
 
     def cycle(self) -> None:
         """Supervise, and command the servos once."""
-        try:
-            self.end()
-        except Rejected as rejected:  # it was not sampled for long
-            self._not_executed(rejected)
+        self.end()
         now_ns = self._clock()
         if self._lock.acquire(blocking=False):  # otherwise, a plan is being made
             try:
@@ -150,11 +148,9 @@ class Servos(Motion):
         if self._failed is not None:
             raise self._failed
 
-    def committed(self, stamp_ns: int, rows: int, period_s: float = 0.0) -> Committed:
-        """Return the motion in execution, as `Motion.committed` says."""
+    def _committed(self, stamp_ns: int, rows: int) -> Committed:
         with self._lock:
-            fields = CommittedFields(stamp_ns, period_s or self.period_s, rows, 0)
-            return self._executor.committed(fields, self._clock())
+            return self._executor.committed(CommittedFields(stamp_ns, self.period_s, rows, 0), self._clock())
 
     def _not_executed(self, rejected: Rejected) -> None:
         self._refuse(rejected.reason, str(rejected))
