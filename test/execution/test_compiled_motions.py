@@ -32,7 +32,7 @@ CALLS = {
     "add": (ROWS, TIMES, sevens(2, 3, 3)),
     "points": (COEFFICIENTS, KNOTS, True, True, sevens(3, dtype=int), sevens(3, 3, 3)),
     "united": ([(KNOTS, PIECES)], TIMES, 1e-6, 0.01, sevens(15), sevens(14, 6, 1)),
-    "interpolate": (KNOTS, ROWS, ROW, False, False, 0, ROW, ROW, sevens(3), sevens(2, 4, 3), sevens(3)),
+    "interpolate": (KNOTS, ROWS, False, False, ROW, sevens(3), sevens(2, 4, 3), sevens(3)),
     "spline": (KNOTS, ROWS, ROW, False, sevens(2, 4, 3)),
     "pieces_of_profile": (PROFILE, STATE, 0.3, STATE, False, sevens(5), sevens(4, 6, 1)),
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),

@@ -112,18 +112,6 @@ def test_noise_is_found_within_a_factor(seed, noise, scale):
     assert (found.noise > 0.5 * scale * noise).all() and (found.noise < 1.6 * scale * noise).all()
 
 
-@given(seed=SEEDS, count=st.integers(2, 50), noise=st.sampled_from([0.0, 1e-4, 2e-3]), rests=st.booleans())
-def test_units_and_places_change_nothing_else(seed, count, noise, rests):
-    steps = steps_of(seed, count)
-    rows = smooth(seed, times_of(steps)) + noise * np.random.default_rng(seed + 1).normal(size=(count, 3))
-    found = fit(steps, rows, rests, most_moved=np.inf)
-    scaled = fit(steps, rows * 1024.0, rests, most_moved=np.inf)
-    assert np.array_equal(scaled.motion.coefficients, found.motion.coefficients * 1024.0)
-    place = np.round(rows * 2**40) / 2**40
-    here, there = fit(steps, place, rests).motion, fit(steps, place + 8.0, rests).motion
-    assert np.abs(at_rows(there, times_of(steps)) - 8.0 - at_rows(here, times_of(steps))).max() < 1e-12
-
-
 @given(seed=SEEDS, size=st.floats(0.0, 0.2), noise=st.floats(0.0, 5e-3), rests=st.booleans())
 def test_rows_move_by_a_bounded_distance(seed, size, noise, rests):
     rng = np.random.default_rng(seed)
@@ -135,21 +123,13 @@ def test_rows_move_by_a_bounded_distance(seed, size, noise, rests):
     assert (moved <= np.maximum(4.5 * found.noise, most) * (1 + 1e-9) + 1e-14).all()
 
 
-@pytest.mark.parametrize("degree", range(3))
-def test_parabolas_are_kept_between_their_rows(degree):
-    times = np.arange(30) * 0.03
-    motion = fit(np.full(29, 0.03), (times**degree)[:, None]).motion
-    middle = (times[1:] + times[:-1]) / 2
-    assert np.abs(motion.states_at(middle, 1)[0][:, 0] - middle**degree).max() < 1e-14
-
-
 @pytest.mark.parametrize("rests", [False, True])
 def test_rows_that_stay_are_kept_to_the_last_bit(rests):
     motion = fit(np.full(29, 0.03), np.full((30, 2), 0.7), rests).motion
     assert (motion.coefficients[:, 0] == 0.7).all() and not motion.moves
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(
     seed=SEEDS,
     step=st.sampled_from([0.01, 0.02, 1 / 30, 0.05]),
@@ -201,31 +181,7 @@ def test_velocities_lead_from_the_start(seed, count, rests):
     assert np.abs(at_rows(motion, times_of(steps)) - through).max() < 1e-12
 
 
-def test_noisy_velocities_are_smoothed():
-    times = np.arange(50) * 0.02
-    meant = np.diff(smooth(5, np.append(times, 1.0)), axis=0) / 0.02
-    noisy = meant + 0.02 * np.random.default_rng(2).normal(size=meant.shape)
-    found = fit(np.full(50, 0.02), noisy, start=np.zeros(3))
-    assert (np.abs(found.noise - 0.02) < 0.008).all()
-    got = np.diff(at_rows(found.motion, np.append(times, 1.0)), axis=0) / 0.02
-    assert np.sqrt(((got - meant) ** 2).mean()) < 0.012
-
-
-@pytest.mark.parametrize("apart", [0.0, 1e-7, 2e-6, 1e-5, 4e-5, 3e-4, 5e-3])
-def test_rows_of_several_chunks_are_rows_of_one_problem(apart):
-    rng = np.random.default_rng(4)
-    times = (np.arange(50)[:, None] * 0.02 + apart * np.arange(4)).ravel()
-    meant = smooth(7, times)
-    rows = meant + 2e-3 * rng.normal(size=meant.shape)
-    together, alone = fit(np.diff(times), rows), fit(np.full(49, 0.02), rows[::4]).motion
-    assert (np.abs(together.noise - 2e-3) < 5e-4).all()
-    inner = times[4:-4:4].copy()
-    errors = [motion.states_at(inner, 1)[0] - smooth(7, inner) for motion in (together.motion, alone)]
-    assert np.sqrt((errors[0] ** 2).mean()) < 0.75 * np.sqrt((errors[1] ** 2).mean())
-    assert np.abs(together.motion.states_at(times[1:-1], 3)[2]).max() < 6.0
-
-
-@pytest.mark.parametrize("count", [300, 5000, 20000])
+@pytest.mark.parametrize("count", [300, 20000])
 def test_long_plans_are_like_short_ones(count):
     times = np.arange(count) * 0.005
     rows = smooth(9, times, 1)
@@ -242,7 +198,7 @@ def test_rows_of_one_time_alone_are_refused(count):
         fit(np.zeros(count - 1), np.zeros((count, 1)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(seed=SEEDS, count=st.integers(2, 40), size=st.floats(-9, 3), rests=st.booleans())
 def test_each_finite_plan_has_a_finite_motion(seed, count, size, rests):
     rng = np.random.default_rng(seed)

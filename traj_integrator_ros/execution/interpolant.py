@@ -11,14 +11,13 @@ import numpy as np
 
 from . import native
 from .motion import SHORTEST_GAP, Motion
+from .polynomials import spaced
 from .rows import knots_of
 
 MOST_MOVED = 5e-3
 """Distance, rad or m, by which the interpolant may pass a row, however small the noise is."""
-
-
 _CLOSE = 5e-3
-"""Share of the mean step. Rows that are closer in time count as rows of one time: their slope would be noise alone."""
+"""Share of the mean step; of rows that are closer in time, one counts: their slope would be noise alone."""
 
 
 class Fit(NamedTuple):
@@ -45,7 +44,8 @@ def fit(
 
     Args:
         steps: of positions, the time between rows, s, at least 0, `[N - 1]`; of velocities, the duration of each,
-            `[N]`. Rows less than 1 us, or 0.5 % of the mean step, apart count as rows of one time.
+            `[N]`. Of rows less than 1 us, or 0.5 % of the mean step, apart, the first one counts, and at the end the
+            last one.
         rows: positions at two or more times, `[N, D]`; with a start, mean velocities of the steps.
         rests: whether the motion ends at rest, with an acceleration of 0, exactly at the last position. The last two
             steps then have two segments each.
@@ -59,38 +59,17 @@ def fit(
     rows = np.ascontiguousarray(rows, np.float64)
     steps = np.asarray(steps, np.float64)
     dof = rows.shape[1]
-    variances, repeated, repeats = np.ones(len(rows)), 0, np.zeros(dof)
     times = knots_of(steps)
     if start is not None:
         rows = np.concatenate([start[None], start + np.cumsum(rows * steps[:, None], axis=0)])
     elif (steps < (gap := max(SHORTEST_GAP, _CLOSE * times[-1] / max(len(steps), 1)))).any():
-        times, rows, variances, repeated, repeats = _merged(times, rows, gap, rests)
-    if len(times) < 2:
-        raise ValueError(f"steps: expected rows of at least two times, got {len(times)}")
+        kept = spaced(times, gap)
+        chosen = np.append(times.searchsorted(kept[:-1]), len(rows) - 1)
+        times, rows = kept, rows[chosen]
+    if not times[-1] >= SHORTEST_GAP:
+        raise ValueError("steps: expected rows of at least two times, got 1")
     pieces = len(times) - 1 + min(len(times) - 1, 2) * bool(rests)
     knots, coefficients, noise = np.empty(pieces + 1), np.empty((pieces, 4, dof)), np.empty(dof)
     most = np.array(np.broadcast_to(np.asarray(most_moved, np.float64), dof))
-    native.interpolate(
-        times, rows, variances, start is not None, bool(rests), repeated, repeats, most, knots, coefficients, noise
-    )
+    native.interpolate(times, rows, start is not None, bool(rests), most, knots, coefficients, noise)
     return Fit(Motion(knots, coefficients, ends_at_rest=bool(rests)), noise)
-
-
-def _merged(
-    times: np.ndarray, rows: np.ndarray, gap: float, rests: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, np.ndarray]:
-    """Replace rows of one time by their mean; also returns variances, how many rows went, and squares of differences.
-
-    The first and the last time are kept, and so is the last row of a motion that rests.
-    """
-    first = np.flatnonzero(np.concatenate([[True], np.diff(times) >= gap]))
-    sizes = np.diff(np.append(first, len(times)))
-    means = np.add.reduceat(rows, first) / sizes[:, None]
-    at = np.add.reduceat(times, first) / sizes
-    alone = sizes == 1
-    means[alone], at[alone] = rows[first[alone]], times[first[alone]]
-    at[0], at[-1] = times[0], times[-1]
-    repeats = ((rows - np.repeat(means, sizes, axis=0)) ** 2).sum(axis=0)
-    if rests:
-        means[-1] = rows[-1]
-    return at, means, 1 / sizes, len(times) - len(first), repeats

@@ -237,7 +237,7 @@ void Interpolation::set_covariances() {
   noise_of_.resize(observations_.size());
   for (long k = 0; k < count_ - (given_.increments || given_.rests ? 1 : 0); ++k) {
     const double step = given_.increments ? given_.times[k + 1] - given_.times[k] : 1;
-    noise_of_[k] = given_.variances[k] * step * step;
+    noise_of_[k] = step * step;
   }
   for (long j = 0; j < motion_.size(); ++j) {
     const Contrast& own = contrasts_[j];
@@ -284,13 +284,9 @@ void Interpolation::choose_lambdas() {
     }
     bool hopeful = false;
     for (long d = 0; d < dof_; ++d) {
-      const bool differ = given_.repeated > 0 && given_.repeats[d] > 0;
-      hopeful = hopeful || differ;
-      if (differ && trial < 0) continue;
-      const double more = differ ? static_cast<double>(given_.repeated) : 0, number = static_cast<double>(size) + more;
-      const double variance = (sums[d] + (differ ? given_.repeats[d] / lambda : 0)) / number;
+      const double number = static_cast<double>(size), variance = sums[d] / number;
       if (!(variance > 0)) continue;
-      double cost = determinant + number * std::log(variance) + (differ ? more * std::log(lambda) : 0);
+      double cost = determinant + number * std::log(variance);
       if (trial < 0) cost -= kSurely;
       if (cost < least[d]) least[d] = cost, lambda_[d] = lambda, variance_[d] = lambda * variance;
       hopeful = hopeful || cost < least[d] + kHopeless;

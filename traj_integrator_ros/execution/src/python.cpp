@@ -225,16 +225,13 @@ PyObject* py_track(ArrayArguments& given) {
 PyObject* py_interpolate(ArrayArguments& given) {
   const Array times = given.array({kAny}), rows = given.array({times.shape[0], kAny});
   const long count = times.shape[0], dof = rows.shape[1];
-  const Array variances = given.array({kAny});
   const bool increments = given.flag(), rests = given.flag();
-  const int64_t repeated = given.integer();
-  const double *repeats = given.doubles({dof}), *most_moved = given.doubles({dof});
+  const double* most_moved = given.doubles({dof});
   const long pieces = pieces_through(count, rests);
   const RowsResult result{given.out({pieces + 1}), given.out({pieces, 4, dof}), given.out({dof})};
-  given.require(count > 1 && dof > 0 && variances.shape[0] == count - (increments ? 1 : 0));
+  given.require(count > 1 && dof > 0);
   if (!given.fit()) return nullptr;
-  const RowsProblem problem{times.as<double>(), rows.as<double>(), variances.as<double>(), count, dof, increments,
-                            rests, repeated, repeats, most_moved};
+  const RowsProblem problem{times.as<double>(), rows.as<double>(), count, dof, increments, rests, most_moved};
   aside(kRowNumbers * count * dof, [&] { interpolate(problem, result); });
   return none();
 }
