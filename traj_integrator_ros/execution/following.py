@@ -15,7 +15,7 @@ import numpy as np
 
 from . import native
 from .bounds import Bounds
-from .limits import extremes, keeping, keeps
+from .limits import extremes, extremes_of_pieces, keeping, keeps
 from .motion import Motion, State, resting
 from .polynomials import SIZE, spaced, taylor_shift, to_nothing
 from .stopping import fastest_stop
@@ -132,18 +132,10 @@ def _slack(bounds: Bounds) -> np.ndarray:
 
 def _last_beyond(plan: Motion, bounds: Bounds) -> float:
     """Return when the last segment of a plan that exceeds bounds ends, s."""
-    least, most = _extremes_of_pieces(plan)
+    least, most = extremes_of_pieces(plan)
     sides = bounds.sides + _slack(bounds)
     beyond = ((least < sides[0]) | (most > sides[1])).any(axis=(1, 2))
     return float(plan.knots[1:][beyond].max(initial=0.0)) or plan.duration
-
-
-def _extremes_of_pieces(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and greatest value of each derivative in each segment, `[N, 4, D]` each."""
-    ranges = np.empty((len(motion.coefficients), 2, 4, motion.dof))
-    ranges[:, 0], ranges[:, 1] = np.inf, -np.inf
-    native.widen_each(motion.coefficients, motion.knots, ranges)
-    return ranges[:, 0], ranges[:, 1]
 
 
 def _end(plan: Motion, until: float) -> float:
@@ -348,7 +340,7 @@ class _Problem:
         ranges = sides + np.stack([-allowed, allowed]) + _slack(self.bounds)[:, :, joints]
         if keeps(motion, np.ascontiguousarray(ranges)):
             return np.zeros(len(joints), bool)
-        least, most = _extremes_of_pieces(motion)
+        least, most = extremes_of_pieces(motion)
         least[:, 2] += sides[0, 2] - self.least[self.owner][:, joints]
         most[:, 2] += sides[1, 2] - self.most[self.owner][:, joints]
         count, found = len(self.grid) - 1, np.zeros(len(joints), bool)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.polynomial.polynomial import polyder
@@ -170,6 +169,14 @@ def extremes(motion: Motion) -> np.ndarray:
     return ranges
 
 
+def extremes_of_pieces(motion: Motion) -> np.ndarray:
+    """Return the same of each segment, `[2, N, 4, D]`."""
+    ranges = np.empty((len(motion.coefficients), 2, len(QUANTITIES), motion.dof))
+    ranges[:, 0], ranges[:, 1] = np.inf, -np.inf
+    native.widen_each(motion.coefficients, motion.knots, ranges)
+    return np.moveaxis(ranges, 1, 0)
+
+
 def keeps(motion: Motion, ranges: np.ndarray) -> bool:
     """Return whether all derivatives stay within ranges `[2, 4, D]`; fast if they stay well within."""
     return not native.widen(motion.coefficients, motion.knots, ranges.copy())
@@ -233,19 +240,19 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
     if allowed is None or keeps(motion, allowed):
         return []
     found: dict[tuple[int, int], Violation] = {}
-    of_all = _extremes_of_pieces(motion)
+    of_all = extremes_of_pieces(motion)
     for order, quantity in enumerate(QUANTITIES):
         judged, bounds, sides, of_pieces = motion, limits.of(quantity), allowed[:, order], of_all[:, :, order]
         if forwards := quantity == "acceleration" and limits.forward is not None:
             judged, bounds = forward(motion, bounds[1]), limits.forward
             sides = [side * (1 + limits.slack) for side in bounds]
-            of_pieces = _extremes_of_pieces(judged)[:, :, order]
+            of_pieces = extremes_of_pieces(judged)[:, :, order]
         unknown = np.zeros((len(judged.steps), judged.dof))
         if of_points and quantity == "jerk":
             unknown += _ROUNDED_JERK * np.abs(judged.coefficients[:, 0]) / judged.steps[:, None] ** 3
             unknown += _MERGED_S * sides[1] / judged.steps[:, None]
         for side, sign in enumerate((-1.0, 1.0)):
-            values, most = sign * of_pieces[:, side] - unknown, np.tile(sign * sides[side], (len(unknown), 1))
+            values, most = sign * of_pieces[side] - unknown, np.tile(sign * sides[side], (len(unknown), 1))
             if order < min(3, judged.size):  # a motion may begin beyond a limit
                 most[0] = np.maximum(most[0], sign * judged.coefficients[0, order] * (order or 1))
             beyond = np.where(values > most, values, -np.inf)
@@ -285,25 +292,6 @@ def find_motion_violation(motion: Motion, limits: Limits, *, steps: bool = True)
     return worst.describe(limits.joint_names[worst.joint], place)
 
 
-def check(motion: Motion, limits: Limits, *, steps: bool = True) -> Callable[[], str] | None:
-    """Return None if there is no violation, else a function that describes it (see `find_motion_violation`)."""
-    tell = partial(find_motion_violation, motion, limits, steps=steps)
-    exceeds = limits.forward is None and _exceeds(motion, limits)
-    return tell if exceeds or tell() else None
-
-
-def _exceeds(motion: Motion, limits: Limits) -> bool:
-    """Return whether there are `worst_violations`, for limits without a deceleration of their own."""
-    allowed = limits.slackened
-    if allowed is None or keeps(motion, allowed):
-        return False
-    first, rest = Motion(motion.knots[:2], motion.coefficients[:1]), Motion(motion.knots[1:], motion.coefficients[1:])
-    of_first, orders = allowed.copy(), min(3, motion.size)
-    begin = first.coefficients[0, :orders] * np.array([1.0, 1.0, 2.0])[:orders, None]
-    of_first[:, :orders] = np.minimum(allowed[0, :orders], begin), np.maximum(allowed[1, :orders], begin)
-    return not (keeps(first, of_first) and (not len(rest.coefficients) or keeps(rest, allowed)))
-
-
 def _step_beyond(motion: Motion, limits: Limits) -> Violation | None:
     """Return where held accelerations exceed the limit of jerk most; None if they keep it."""
     held = motion.knots[:-1] < motion.plan_until - ROUNDING
@@ -328,11 +316,3 @@ def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float 
 def _finite(size: np.ndarray | float) -> np.ndarray:
     """Return sizes of limits, 0 where there is none: 0 times infinity would be NaN."""
     return np.where(np.isfinite(size), size, 0.0)
-
-
-def _extremes_of_pieces(motion: Motion) -> np.ndarray:
-    """Return the extremes of each segment, `[N, 2, 4, D]`."""
-    ranges = np.empty((len(motion.coefficients), 2, len(QUANTITIES), motion.dof))
-    ranges[:, 0], ranges[:, 1] = np.inf, -np.inf
-    native.widen_each(motion.coefficients, motion.knots, ranges)
-    return ranges

@@ -1,8 +1,6 @@
-"""The fastest stop of joints, by a formula, and the bounds of one joint."""
+"""The fastest stop of joints, by a formula."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -32,13 +30,3 @@ def fastest_stop(state: State, bounds: Bounds) -> Motion:
 def peak_speed(v: np.ndarray | float, a: np.ndarray | float, jerk: np.ndarray | float) -> np.ndarray | float:
     """Return the largest speed, rad/s, while an acceleration is removed as fast as possible from a velocity on."""
     return np.maximum(np.abs(v), np.abs(v + a * np.abs(a) / (2 * jerk)))
-
-
-class Rates(NamedTuple):
-    """Bounds of one joint: rad/s, rad/s^2, rad/s^3."""
-
-    velocity: float
-    acceleration: float
-    jerk: float
-    deceleration: float
-    """Bound in place of `acceleration` for accelerations against the direction of the motion to the target."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from ..execution.bounds import Bounds
 from ..execution.following import Followed, follow
-from ..execution.limits import check
+from ..execution.limits import find_motion_violation
 from ..execution.motion import Motion, State, united
 from ..execution.steps import Steps
 from ..execution.stopping import fastest_stop
@@ -26,14 +25,10 @@ from .stop import stopped_at_end
 
 Interpolants = Callable[[Interpolation], Iterator[PlannedMotion]]
 """Yields the interpolants of a plan: the one of a chunk, or those of a complete plan with the best one first."""
-Fault = Callable[[], str] | None
-"""Describes the fault of a candidate when it is called; None if the candidate has no fault."""
 _CONTRADICTORY = 2.0
 """Ratio of slowed to planned duration beyond which other interpolants of a complete plan are tried, too: the velocities
 of its points then contradict their positions.
 """
-_MOST_SLOWED = 3
-"""Largest number of interpolants of a complete plan that are slowed in turn, if none keeps the limits by itself."""
 _MOST_APART = 0.03
 """Largest distance, rad or m, at which a chunk that exceeds limits is followed within them instead of being slowed."""
 _OF_RANGE = 0.03
@@ -110,11 +105,8 @@ class Candidates:
         self._most_apart = np.where(grippers, np.inf, np.minimum(_MOST_APART, of_range))
         """Largest distances at which a chunk is followed, rad, `[dof]`: a gripper goes to its rows as fast as it can.
         """
-
-    @property
-    def slows(self) -> bool:
-        """Return whether plans that exceed limits are slowed."""
-        return self._parameters.limits_action == ACTION_RETIME
+        self.slows = parameters.limits_action == ACTION_RETIME
+        """Whether plans that exceed limits are slowed."""
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def first(self, interpolants: Interpolants, point: BlendPoint) -> tuple[Candidate | None, str]:
@@ -134,9 +126,7 @@ class Candidates:
         fallback, finding = self.at_once(interpolants, point)
         if not finding or not self.slows:
             return fallback, finding
-        soonest, reason = self._soonest(
-            islice(interpolants(self._interpolation._replace(slows=True)), _MOST_SLOWED), point
-        )
+        soonest, reason = self._soonest(interpolants(self._interpolation._replace(slows=True)), point)
         if soonest is not None:
             return soonest, ""
         return fallback, finding + (reason and f"; it cannot be slowed (speeds as parts of the plan's): {reason}")
@@ -148,9 +138,9 @@ class Candidates:
         for planned in interpolants(self._interpolation):
             require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
             candidate, fault = self._judged(self._ended(planned, point), point)
-            if fault is None:
+            if not fault:
                 return candidate, ""
-            finding, fallback = finding or fault(), fallback or candidate
+            finding, fallback = finding or fault, fallback or candidate
         return fallback, finding
 
     def _soonest(self, slowly: Iterator[PlannedMotion], point: BlendPoint) -> tuple[Candidate | None, str]:
@@ -170,7 +160,7 @@ class Candidates:
                 reason = reason or ended
                 continue
             candidate, fault = self._judged(ended, point)
-            if fault is not None:
+            if fault:
                 continue
             if soonest is None or candidate.blended.duration < soonest.blended.duration:
                 soonest = candidate
@@ -216,23 +206,22 @@ class Candidates:
         steps = steps and steps._replace(times=np.where(steps.times < begins, steps.times, begins + found.times))
         return ended._replace(motion=slowed, delay=slowed.duration - motion.duration, steps=steps)
 
-    def _judged(self, ended: Ended, point: BlendPoint) -> tuple[Candidate | None, Fault]:
-        """Return the candidate for a motion, or None if it must not be executed, and its fault.
+    def _judged(self, ended: Ended, point: BlendPoint) -> tuple[Candidate | None, str]:
+        """Return the candidate for a motion, or None if it must not be executed, and its fault; empty if it has none.
 
         A chunk may exceed limits if a motion within the limits stays near it. A complete plan has to pass its points.
         """
-        limits, planned = ended.limits, ended.planned
-        warns, is_held = self._parameters.limits_action == ACTION_WARN, not ended.motion.with_accelerations
-        fault, at_points = None, planned.is_complete or is_held or warns
-        if at_points:
-            fault = check(ended.motion.valid, limits, steps=not planned.keeps_limits)
-            if fault is not None and not warns:
+        motion, limits, planned = ended.motion, ended.limits, ended.planned
+        warns, fault = self._parameters.limits_action == ACTION_WARN, ""
+        if at_points := planned.is_complete or not motion.with_accelerations or warns:
+            fault = find_motion_violation(motion.valid, limits, steps=not planned.keeps_limits)
+            if fault and not warns:
                 return None, fault
         followed = self._followed(ended, point)
         if followed is None or (not warns and (followed.apart > self._most_apart).any()):
-            return None, fault or check(ended.motion.valid, limits) or (lambda: _NO_BLEND)
-        if fault is None and not (at_points and followed.motion is ended.motion):
-            fault = check(followed.motion, limits, steps=False)
+            return None, fault or find_motion_violation(motion.valid, limits) or _NO_BLEND
+        if not fault and not (at_points and followed.motion is motion):
+            fault = find_motion_violation(followed.motion, limits, steps=False)
         return _candidate(ended, followed, point.blend_ns), fault
 
     def _followed(self, ended: Ended, point: BlendPoint) -> Followed | None:

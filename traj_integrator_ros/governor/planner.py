@@ -40,7 +40,7 @@ class Sought:
     @property
     def is_going_on(self) -> bool:
         """Return whether the motion is being searched for."""
-        return self.search is not None and not self.search.is_done()
+        return self.search is not None and not self.search.is_done
 
     def drop(self) -> None:
         """Drop the search, if there is one."""
@@ -210,17 +210,16 @@ class Planner:
         plan, search = maker.placed(sought.plan, now_ns), sought.search
         if search is None:
             search = self._begun(plan, present, now_ns, making)
-        elif search.is_done():
+        elif search.is_done:
             begun = maker.begun_now(search, plan, present, now_ns)
             if begun is None and not maker.fits(search, present, now_ns):
                 begun = self._begun(plan, present, now_ns, _MAKING * search.took_s)
             search = begun or search
-        if not search.is_done():
+        if not search.is_done:
             if search is not sought.search:
                 sought.search = search
                 self._searched.add(sought)
-                search.tell(self._wake)
-                self._threads.submit(search.run, maker.candidates)
+                self._threads.submit(search.run, maker.candidates, self._wake)
             return None
         sought.search = None
         made = maker.executable(search, present, now_ns)
@@ -234,7 +233,7 @@ class Planner:
         """Return the search for a motion that begins `making` s later; it is over at once if it takes no time."""
         maker = self._trajectories
         search = maker.search(plan, present, now_ns, making)
-        if search.is_done():
+        if search.is_done:
             return search
         if self._threads is None:
             search.run(maker.candidates)
