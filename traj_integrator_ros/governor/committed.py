@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason, require_steps
 from .measured import JointStates, MeasuredState
 from .present import PresentCommand
-from .sent import SentMotion
+from .sent import SentMotion, in_execution
 
 _TRANSPORT_PERCENT = 95
 _LONGEST_GAP_NS = 200_000_000
@@ -110,16 +110,10 @@ def _fill_ahead(
 def commanded_at(sent: Iterable[SentMotion], times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
     """Return commanded positions and velocities `[N, dof]` at times `[N]`, ns; NaN where they are unknown."""
     position, velocity = np.full((2, len(times_ns), dof), np.nan)
-    executed: list[SentMotion] = []
-    for one in sent:
-        while executed and executed[-1].planned.start_ns >= one.planned.start_ns:
-            executed.pop()
-        executed.append(one)
-    begins = [one.planned.start_ns for one in executed]
+    at = in_execution(sent)
     for row, time_ns in enumerate(times_ns.tolist()):
-        index = bisect_right(begins, time_ns) - 1
-        if index >= 0 and executed[index].is_known:
-            state = executed[index].planned.state_at(time_ns)
+        if (planned := at(time_ns)) is not None:
+            state = planned.state_at(time_ns)
             position[row], velocity[row] = state.position, state.velocity
     return position, velocity
 

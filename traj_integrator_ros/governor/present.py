@@ -79,18 +79,12 @@ class PresentCommand:
         return islice(reversed(self.sent), self._in_use)
 
     def published(
-        self,
-        planned: PlannedMotion,
-        known_from_ns: int,
-        now_ns: int,
-        plan: PlannedMotion | None = None,
-        *,
-        continues: bool = True,
+        self, planned: PlannedMotion, known_from_ns: int, now_ns: int, plan: PlannedMotion | None = None
     ) -> None:
         """Record a motion that was published; see `SentMotion`."""
         if not self._in_use and self.report is None:
             self._known_set_ns = self.clock.set_ns
-        self.sent.append(SentMotion(now_ns, planned, known_from_ns, plan, continues))
+        self.sent.append(SentMotion(now_ns, planned, known_from_ns, plan))
         self._in_use = min(self._in_use + 1, _MOST_IN_USE)
         while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * NANOSECOND_S > _ARRIVES_S:
             if self.sent[-self._in_use] is self._taken:
@@ -343,10 +337,10 @@ class PresentCommand:
 
         def at_time(time_ns: int) -> PlannedMotion | None:
             for one in reversed(sent):
+                if not one.is_known:
+                    break
                 if one.plan is not None and time_ns >= one.plan.valid_from_ns:
                     return one.plan
-                if not one.continues:
-                    break
             return None
 
         return at_time
@@ -357,7 +351,7 @@ class PresentCommand:
         if newest := self._newest:
             self.left_at = newest.planned.motion.end.position
         if self.sent:
-            self.sent[-1] = self.sent[-1]._replace(is_known=False, plan=None, continues=False)
+            self.sent[-1] = self.sent[-1]._replace(is_known=False, plan=None)
         self._in_use = 0
         if self.report is None:
             self._status = ControllerStatus.UNKNOWN

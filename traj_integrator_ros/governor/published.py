@@ -65,8 +65,7 @@ class PublishedMotion:
             self.motion_clock.begins(trajectory.made_ns, trajectory.start_ns)
         self.newest_origin_ns = max(self.newest_origin_ns, trajectory.origin_ns)
         commanded = PlannedMotion(trajectory.start_ns, trajectory.motion)
-        continues = trajectory.seam_offset is not None
-        self.present.published(commanded, trajectory.start_ns, now_ns, trajectory.planned, continues=continues)
+        self.present.published(commanded, trajectory.start_ns, now_ns, trajectory.planned)
         self.last = trajectory
 
     def report(self) -> ExecutionReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -53,8 +53,6 @@ class SentMotion(NamedTuple):
     """When the command becomes certain, ns."""
     plan: PlannedMotion | None = None
     """The planned motion to which it leads; None if it is a stop."""
-    continues: bool = True
-    """True if it continues a motion that was in execution."""
     is_known: bool = True
     """True if it was in execution until the next one began."""
     is_lost: bool = False
@@ -76,15 +74,21 @@ class SentMotion(NamedTuple):
         return self._replace(planned=planned, plan=plan, known_from_ns=self.known_from_ns + by_ns)
 
 
-def passed_since(sent: deque[SentMotion], since_ns: int, until_ns: int) -> list[np.ndarray]:
+def in_execution(sent: Iterable[SentMotion]) -> Callable[[int], PlannedMotion | None]:
+    """Return a function, for any thread, of a time of motions, ns: the motion in execution then; None if unknown."""
+    newest_first = tuple(reversed(tuple(sent)))
+
+    def at(time_ns: int) -> PlannedMotion | None:
+        for one in newest_first:
+            if time_ns >= one.planned.start_ns and not one.is_lost:
+                return one.planned if one.is_known else None
+        return None
+
+    return at
+
+
+def passed_since(sent: Iterable[SentMotion], since_ns: int, until_ns: int) -> list[np.ndarray]:
     """Return positions, rad, `[dof]`, that the command passed between two times of its motions, ns."""
-    step_ns = max((until_ns - since_ns) // _MOST_PASSED, _PASSES_NS)
-    places: list[np.ndarray] = []
-    for one in reversed(sent):
-        begin_ns = max(since_ns, one.planned.start_ns)
-        times_ns = [*range(begin_ns, until_ns, step_ns), max(until_ns, begin_ns)]
-        places += [one.planned.state_at(time_ns).position for time_ns in times_ns]
-        until_ns = min(until_ns, begin_ns)
-        if not one.continues or until_ns <= since_ns:
-            break
-    return places
+    step_ns, at = max((until_ns - since_ns) // _MOST_PASSED, _PASSES_NS), in_execution(sent)
+    times_ns = [*range(since_ns, until_ns, step_ns), until_ns]
+    return [one.state_at(time_ns).position for time_ns in times_ns if (one := at(time_ns)) is not None]

@@ -172,8 +172,8 @@ class TrajectoryMaker:
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= at_ns or over_at_once:
                 raise
             # It is over before the controller is at its beginning, and goes there for the sequences that follow.
-            candidate = Candidate(present.planned.motion, present.planned)
-            return Search.over(candidate, plan, self._blend_point(plan, present, blend_ns, now_ns), len(plan.steps))
+            point = self._blend_point(plan, present, blend_ns, now_ns)
+            return Search(plan, point, len(plan.steps), found=Candidate(present.planned.motion, present.planned))
         if wait:
             blend_ns = plan.origin_ns
         point = self._blend_point(plan, present, blend_ns, now_ns)
