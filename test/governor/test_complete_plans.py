@@ -24,7 +24,6 @@ from plans_within_limits import (
     played,
     random_plan,
 )
-from test_plans_that_pass import s_curves
 
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violations
 from traj_integrator_ros.execution.motion import State
@@ -47,7 +46,7 @@ def seeds(count: int, limited: str, given: str = PARTS[0]) -> range:
 @pytest.mark.parametrize("limited", GIVEN)
 @pytest.mark.parametrize("given", PARTS)
 def test_random_plans_end_at_rest_at_their_goal_within_their_range(given: str, limited: str) -> None:
-    for seed in seeds(24, limited, given):
+    for seed in seeds(10, limited, given):
         times, rows = random_plan(seed)
         parts = {}
         if given != "positions":
@@ -86,24 +85,6 @@ def test_a_goal_in_motion_is_an_error_of_the_sender(limited: str) -> None:
     assert streaming.plan([0, 1], [[0, 0], [0.5, 0.1]], velocities=[[0, 0], [0.0, 0.2]]) is not None
 
 
-@pytest.mark.parametrize("part", ["positions", "velocities", "accelerations"])
-def test_a_field_with_too_few_values_is_named(part: str) -> None:
-    node = SimulatedNode(2)
-    parts = {name: [[0.0, 0.0], [0.0, 0.0]] for name in ("positions", "velocities", "accelerations")}
-    parts[part] = [[0.0, 0.0], [0.0]]
-    refused = rejected(node.plan, [0, 1], **parts)
-    assert f"points[1].{part}: expected 2 values, one for each joint name" in refused.message
-
-
-def test_joints_that_a_plan_leaves_out_stay_and_leave_it_as_it_is() -> None:
-    node = SimulatedNode(3, **limits(GIVEN["complete"], 3))
-    node.measure([0.1, 0.2, 0.3])
-    times, position, velocity, acceleration = s_curves(np.array([0.5]), 0.05)
-    trajectory = node.plan(times, position + 0.2, velocities=velocity, accelerations=acceleration, names="b")
-    np.testing.assert_allclose(trajectory.points.position[:, 1], position[:, 0] + 0.2, atol=1e-12)
-    assert (trajectory.points.position[:, [0, 2]] == [0.1, 0.3]).all() and len(trajectory.points.time_ns) == len(times)
-
-
 @pytest.mark.parametrize("stamped", [0.0, 1000.5])
 def test_one_point_at_time_zero_is_a_path_wherever_the_robot_is(stamped: float) -> None:
     node = SimulatedNode(2, state_timeout=0.0, **limits(GIVEN["complete"], 2))
@@ -140,7 +121,7 @@ def test_a_robot_slightly_outside_a_limit_may_come_back_or_stay(begins, fields: 
             assert outermost(played(trajectory))[0, 0] >= -OUTSIDE - GOAL_RAD
 
 
-def test_a_plan_for_a_moving_robot_goes_on_and_ends_at_its_goal() -> None:
+def test_a_plan_for_a_moving_robot_passes_its_points_and_ends_at_its_goal() -> None:
     for seed in range(20):
         random = np.random.default_rng(seed)
         node = SimulatedNode(2, limits__start_deviation=0.0, **limits(GIVEN["complete"], 2))
@@ -149,10 +130,12 @@ def test_a_plan_for_a_moving_robot_goes_on_and_ends_at_its_goal() -> None:
         times = random.uniform(0.2, 0.6, int(random.integers(2, 6))).cumsum()
         rows = velocity * 0.4 + random.normal(scale=0.2, size=(len(times), 2)).cumsum(axis=0)
         trajectory = node.plan(times, rows)
-        np.testing.assert_allclose(trajectory.points.position[-1], rows[-1], atol=GOAL_RAD)
-        assert not trajectory.points.velocity[-1].any()
+        motion, begins = played(trajectory), (trajectory.due_ns - trajectory.start_ns) * 1e-9
+        assert np.abs(motion.end.position - rows[-1]).max() <= GOAL_RAD and not trajectory.points.velocity[-1].any()
         most = Limits(**{name: np.full(2, VALUES[name]) for name in ORDERS})
-        assert not worst_violations(played(trajectory), most, of_points=True), seed
+        assert not worst_violations(motion, most, of_points=True), seed
+        if trajectory.delay == 0:
+            np.testing.assert_allclose(motion.states_at(begins + times[:-1], 1)[0], rows[:-1], atol=GOAL_RAD)
 
 
 TOO_FAST = {
@@ -170,7 +153,8 @@ def test_a_recorded_motion_that_begins_beside_the_robot_takes_its_time(beside: f
     node = SimulatedNode(2, **limits((*ORDERS,), 2))
     node.measure(0.0)
     trajectory = node.plan(share[:, 0], rows)
-    assert trajectory.motion.duration < 1.02 and np.abs(trajectory.points.position[-1] - rows[-1]).max() <= GOAL_RAD
+    assert trajectory.delay == 0 and np.abs(trajectory.points.position[-1] - rows[-1]).max() <= GOAL_RAD
+    assert np.abs(played(trajectory).state_at(1.0).position - rows[-1]).max() < 1e-4, "it is there in time"
     most = Limits(**{name: np.full(2, VALUES[name]) for name in ORDERS})
     assert not worst_violations(played(trajectory), most, of_points=True)
 
@@ -205,7 +189,7 @@ def test_a_plan_beyond_limits_is_slowed_refused_or_passed_as_set(name: str, fiel
 def test_contradicting_rates_slow_a_plan_by_a_bounded_share(
     limited: str,
 ) -> None:
-    for seed in seeds(10, limited):
+    for seed in seeds(5, limited):
         times, rows = random_plan(seed)
         random = np.random.default_rng(1000 + seed)
         velocities, accelerations = (random.uniform(-most, most, rows.shape) for most in (0.75 * V, 0.75 * A))
@@ -222,7 +206,7 @@ def test_contradicting_rates_slow_a_plan_by_a_bounded_share(
 
 @pytest.mark.parametrize("limited", GIVEN)
 def test_uneven_steps_do_not_lead_beyond_the_outermost_positions(limited: str) -> None:
-    for seed in seeds(20, limited):
+    for seed in seeds(8, limited):
         random = np.random.default_rng(seed)
         count = int(random.integers(2, 15))
         times = np.concatenate([[0], (10 ** random.uniform(-2, 0, count)).cumsum()])
@@ -250,8 +234,8 @@ def test_a_turn_between_two_samples_is_as_smooth_as_planned(halfway: float) -> N
 
 
 @pytest.mark.parametrize("says_rest", [True, False])
-@pytest.mark.parametrize("lasts", [1.0, 2.0, 5.0])
-@pytest.mark.parametrize("goal", [-0.1, 0.0, 0.02, 0.05])
+@pytest.mark.parametrize("lasts", [1.0, 5.0])
+@pytest.mark.parametrize("goal", [-0.1, 0.05])
 def test_a_joint_that_cannot_stop_before_its_goal_goes_hardly_further(goal, lasts, says_rest):
     given = {"limits__velocity": [2.0], "limits__acceleration": [10.0], "limits__jerk": [500.0]}
     limits = NodeParameters.of(["j"], device="cpu", **given).joint_limits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +16,6 @@ from .rows import (
     fade_span,
     faded_in,
     faded_out,
-    knots_of,
     motion_of_points,
 )
 from .tolerances import SECOND_NS
@@ -34,18 +32,18 @@ _TURNS = 1.25
 """Factor on the distance by which a parabola through three rows passes the outermost one: a sine with six rows in a
 period passes it by that much more.
 """
-_OF_MEAN = (2.0, 1.0, 0.0)
-"""Velocities tried at a row, as multiples of the mean velocity to the next one: 2 decelerates evenly to rest there."""
+_OF_MEAN = 1.25
+"""Largest velocity at a row, as a multiple of the mean velocities beside it, with which no quintic without acceleration
+at its ends leads beyond them: its inner control points stay in order.
+"""
 
 
-def through_to_rest(
-    steps: np.ndarray, rows: np.ndarray, begin: State, jerk: np.ndarray | None = None
-) -> Motion:
+def through_to_rest(steps: np.ndarray, rows: np.ndarray, begin: State, jerk: np.ndarray | None = None) -> Motion:
     """Return the C2 spline through rows that begins in a state and ends at rest at the last row.
 
     A joint whose last rows are equal rests from the first of these on. No joint swings beyond its outermost row, except
     as far as the motion that was sampled may turn between two rows. Where the spline would swing further, the joint is
-    slower at the row before, or rests at the outermost row.
+    slower at the rows beside.
 
     Args:
         steps: time between the rows, s, positive: `[N]`.
@@ -54,10 +52,20 @@ def through_to_rest(
         jerk: limit, rad/s^3, `[D]`, which slower blends keep if possible; None: no limit.
 
     """
+    spline = cubic_spline(steps, rows, begin.velocity, ends_at_rest=True)
     for fade in _FADES:
-        motion = _through(steps, rows, begin, fade)
+        motion = _faded(spline, begin, fade)
         if jerk is None or (np.abs(extremes(motion)[:, 3]) <= jerk).all():
             break
+    away = rows != rows[-1]
+    last = np.where(away.any(axis=0), len(rows) - np.argmax(away[::-1], axis=0), len(steps))
+    for joint, count in enumerate(last.tolist()):
+        of_joint, one = rows[: count + 1, joint : joint + 1], motion.of(joint)
+        if count < len(steps):
+            state = begin.of(joint)
+            one = _faded(cubic_spline(steps[:count], of_joint, state.velocity, ends_at_rest=True), state, fade)
+        motion.coefficients[:count, :, joint] = _within(one, steps[:count], of_joint)[:, :, 0]
+        motion.coefficients[count:, 0, joint], motion.coefficients[count:, 1:, joint] = rows[-1, joint], 0.0
     return motion
 
 
@@ -70,8 +78,8 @@ def cubics(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> Motion:
 def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> np.ndarray:
     """Return velocities at all rows `[N + 1, D]`, given those at some rows (NaN at the others).
 
-    Between two rows with velocities they are those of the C2 spline that begins and ends with these velocities. If that
-    spline swings beyond the outermost row of a joint, they are those of a slower one that does not, if there is one.
+    Between two rows with velocities they are those of the C2 spline that begins and ends with these velocities. If a
+    joint would swing beyond its outermost row with these, they are so slow that they do not cause it.
 
     Args:
         steps: as for `through_to_rest`.
@@ -79,45 +87,14 @@ def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarra
         velocity: rad/s, `[N + 1, D]`; those of the first and the last row must be given.
 
     """
-    given = np.flatnonzero(~np.isnan(velocity).any(axis=1))
-    whole = velocity.copy()
-    for first, last in pairwise(given.tolist()):
+    free, whole = np.isnan(velocity).any(axis=1), velocity.copy()
+    for first, last in pairwise(np.flatnonzero(~free).tolist()):
         if last - first > 1:
             part = _spline(steps[first:last], rows[first : last + 1], velocity[first], velocity[last])
             whole[first + 1 : last] = part.states_at(part.knots[1:-1], 2)[1]
     motion = cubics(steps, rows, whole)
-    for joint in range(rows.shape[1]):
-        of_joint = rows[:, joint : joint + 1]
-        if not _swings(motion.of(joint), of_joint).any():
-            continue
-        begin = State(of_joint[0], velocity[0, joint : joint + 1])
-        chosen = dict(zip(given[1:-1].tolist(), velocity[given[1:-1], joint].tolist(), strict=True))
-
-        def made(chosen: Mapping[int, float], of_joint: np.ndarray = of_joint, begin: State = begin) -> Motion:
-            return cubics(steps, of_joint, _states_between(steps, of_joint, begin, chosen)[1])
-
-        forward = _forward(steps, of_joint, made, chosen)
-        whole[:-1, joint] = forward.coefficients[:, 1, 0]
-    return whole
-
-
-def _through(steps: np.ndarray, rows: np.ndarray, begin: State, fade: int) -> Motion:
-    """Return the motion with the accelerations at its ends blended out over some steps."""
-    whole = _faded(_spline(steps, rows, begin.velocity), begin, fade)
-    last = _last_moves(rows)
-    for joint in range(rows.shape[1]):
-        of_joint, count = rows[:, joint : joint + 1], int(last[joint])
-        if count < len(steps) or _swings(whole.of(joint), of_joint).any():
-            forward = _kept_within(steps[:count], of_joint[: count + 1], begin.of(joint), fade)
-            whole.coefficients[:count, :, joint] = forward.coefficients[:, :, 0]
-            whole.coefficients[count:, 0, joint], whole.coefficients[count:, 1:, joint] = of_joint[-1], 0.0
-    return whole
-
-
-def _last_moves(rows: np.ndarray) -> np.ndarray:
-    """Return the number of steps after which each joint is at its end, `[D]`; all for a joint that never leaves it."""
-    away = rows != rows[-1]
-    return np.where(away.any(axis=0), len(rows) - np.argmax(away[::-1], axis=0), len(rows) - 1)
+    swing = np.array([_swings(motion.of(joint), rows[:, joint : joint + 1]).any() for joint in range(rows.shape[1])])
+    return np.where(free[:, None] & swing, _slower(steps, rows, whole), whole)
 
 
 def _faded(spline: Motion, begin: State, fade: int) -> Motion:
@@ -127,82 +104,34 @@ def _faded(spline: Motion, begin: State, fade: int) -> Motion:
     return faded_out(started, fade_span(knots[-1] - knots[::-1], _FADE_S, fade))._replace(ends_at_rest=True)
 
 
-def _kept_within(steps: np.ndarray, rows: np.ndarray, begin: State, fade: int) -> Motion:
-    """Return a motion of one joint through rows `[N + 1, 1]` that does not swing beyond them, if there is one.
-
-    Blending out a large acceleration swings by itself, unless it is over at the next row. If nothing else helps, the
-    joint rests at each row.
-    """
-
-    def made(chosen: Mapping[int, float], fade: int = 1) -> Motion:
-        return _faded(_between(steps, rows, begin, chosen), begin, fade)
-
-    motion = _forward(steps, rows, lambda chosen: made(chosen, fade), {})
-    if _swings(motion, rows).any():
-        motion = _forward(steps, rows, made, {})
-    if _swings(motion, rows).any():
-        motion = made(dict.fromkeys(range(1, len(rows) - 1), 0.0))
-    return motion
-
-
-def _forward(
-    steps: np.ndarray, rows: np.ndarray, made: Callable[[Mapping[int, float]], Motion], given: Mapping[int, float]
-) -> Motion:
-    """Slow one joint down at the rows `[N + 1, 1]` beside which it would swing beyond the outermost one.
-
-    `made` returns the motion with chosen velocities at some rows; velocities that are `given` are not changed.
-    """
-    chosen = dict(given)
-    tried = dict.fromkeys(given, len(_OF_MEAN))
+def _within(motion: Motion, steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return coefficients of one joint that is slower at rows `[N + 1, 1]` beside which it swings beyond them."""
+    slowed, coefficients = np.zeros(len(rows), bool), motion.coefficients
+    states = np.concatenate([motion.states_at(motion.knots[:-1], 3), np.stack(motion.end)[:, None]], axis=1)
     while True:
-        motion = made(chosen)
-        row = _to_slow(_swings(motion, rows), rows, tried)
-        if row is None:
-            return motion
-        attempt = tried[row] = tried.get(row, -1) + 1
-        mean = float(rows[row + 1, 0] - rows[row, 0]) / steps[row]
-        outermost = rows[row, 0] in (rows.min(), rows.max())
-        chosen[row] = 0.0 if outermost else _OF_MEAN[attempt] * mean
-        if chosen[row] == 0.0:
-            tried[row] = len(_OF_MEAN) - 1
+        if slowed.any():
+            chosen = slowed[:, None]
+            velocity = np.where(chosen, _slower(steps, rows, states[1]), states[1])
+            acceleration = np.where(chosen, 0.0, states[2])
+            coefficients = quintics(steps, np.stack([rows, velocity, acceleration]))
+        swinging = _swings(motion._replace(coefficients=coefficients), rows)
+        beside = (np.append(swinging, False) | np.append(False, swinging)) & ~slowed
+        if not beside[1:-1].any():
+            return coefficients
+        slowed[1:-1] |= beside[1:-1]
 
 
-def _to_slow(swinging: np.ndarray, rows: np.ndarray, tried: Mapping[int, int]) -> int | None:
-    """Return the row, beside a segment that swings, at which a joint is slowed next; None if there is none left."""
-    for piece in np.flatnonzero(swinging).tolist():
-        ends = [row for row in (piece, piece + 1) if 0 < row < len(rows) - 1]
-        ends.sort(key=lambda row: rows[row, 0] not in (rows.min(), rows.max()))
-        for row in ends:
-            if tried.get(row, -1) < len(_OF_MEAN) - 1:
-                return row
-    return None
+def _slower(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """Return velocities at rows, `[N + 1, D]`, at which joints do not turn between them: 0 where they turn at one."""
+    mean = np.diff(rows, axis=0) / steps[:, None]
+    before, after = np.vstack([mean[:1], mean]), np.vstack([mean, mean[-1:]])
+    low = _OF_MEAN * np.minimum(np.maximum(before, after), 0.0)
+    high = _OF_MEAN * np.maximum(np.minimum(before, after), 0.0)
+    return np.clip(velocity, low, high)
 
 
-def _between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[int, float]) -> Motion:
-    """Return splines of one joint between rows with chosen velocities, with one acceleration at each of these rows."""
-    return Motion(knots_of(steps), quintics(steps, _states_between(steps, rows, begin, chosen)), ends_at_rest=True)
-
-
-def _states_between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[int, float]) -> np.ndarray:
-    """Return positions, velocities and accelerations of these splines at the rows, `[3, N + 1, 1]`."""
-    velocity = {0: float(begin.velocity[0]), **chosen, len(steps): 0.0}
-    states = np.zeros((3, len(rows), 1))
-    states[0] = rows
-    for first, last in pairwise(sorted(velocity)):
-        ends = (np.array([velocity[row]]) for row in (first, last))
-        part, before = _spline(steps[first:last], rows[first : last + 1], *ends), float(states[2, first, 0])
-        states[1:, first:last] = part.states_at(part.knots[:-1], 3)[1:]
-        if first in chosen:
-            both = before, float(states[2, first, 0])  # The smaller one, so that neither side swings.
-            states[2, first] = min(both, key=abs) if both[0] * both[1] > 0 and chosen[first] != 0 else 0.0
-        states[1:, last] = [[velocity[last]], part.end.acceleration]
-    return states
-
-
-def _spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray | None = None) -> Motion:
-    """Return the C2 cubic spline through rows with velocities at both ends; the last one is 0 if it is not given."""
-    if end is None or not end.any():
-        return cubic_spline(steps, rows, begin, ends_at_rest=True)
+def _spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> Motion:
+    """Return the C2 cubic spline through rows with velocities at both ends."""
     drift = end * np.concatenate([[0.0], steps.cumsum()])[:, None]  # Without this drift, the spline ends at rest.
     motion = cubic_spline(steps, rows - drift, begin - end, ends_at_rest=True)
     coefficients = motion.coefficients.copy()

@@ -9,14 +9,14 @@ import numpy as np
 
 from ..execution.bounds import Bounds
 from ..execution.complete import cubics, through_to_rest, with_all_velocities
+from ..execution.interpolant import fit
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State, resting, united
-from ..execution.rows import Points, cubic_spline, knots_of, motion_of_points
+from ..execution.rows import Points, cubic_spline, motion_of_points
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, ROUNDING, SECOND_NS
 from ..limits.joint_limits import JointLimits, forward_rows
 from ..requests.plan import Plan
-from . import smoothing
 
 _NO_LIMIT = 1e9
 """Value of a missing limit: infinite ones would make differences of infinities."""
@@ -26,12 +26,15 @@ _LONGEST_STEP_S = 60.0
 """Longest time, s, of a move within the limits; a longer one shows that the limits are not those of the robot."""
 _STOPPING = 0.99
 """Factor on the shortest time to a goal, so that a plan of exactly that time does not end later by rounding."""
-_REACHING = 3.0, 12.0, 240.0
-"""Velocity, acceleration and jerk that a quintic over 1 rad in 1 s may have here. It has 1.9, 5.8 and 60 at most; the
-rest is left for the plan, which moves within the same limits.
-"""
 _BESIDE_RAD = 0.02
-"""Largest distance, rad or m, of a resting robot from the beginning of a dense plan; of recordings, it is some mrad."""
+"""Largest distance, rad or m, of the command from the beginning of a recording, which a blend closes; it is some mrad.
+"""
+_FEWEST_RECORDED = 10
+"""Smallest number of rows of a recording, in which noise can be told from the motion itself."""
+_JOINED_S = 0.064
+"""Time, s, in which a blend removes a difference of velocity at the usual bandwidth; times that, it is a distance."""
+_SWUNG_RAD = 1e-3
+"""Largest distance, rad or m, by which the motion near the rows of a recording may lead beyond the outermost row."""
 _STOPS = 0.25, 0.5, 0.8, 1.0
 """Shares of the bounds that a stop before a goal uses; they are tried in this order, the gentlest first."""
 _TURNS = 0.8
@@ -62,14 +65,13 @@ def motions_of(
     """Yield the motions of a complete plan, the best first, whether each keeps the limits at its points, and when it
     passes them, s `[N]`.
 
-    The first motion interpolates the points as the controller does: a C2 spline from the state of the robot to rest if
-    they have positions alone, cubics between points with velocities, and quintics between points with accelerations.
-    Points without velocities between others are connected by splines.
+    The first motion interpolates the points as the controller does: cubics between points with velocities, and quintics
+    between points with accelerations. Points without velocities between others are connected by splines.
 
     More motions follow in case that one exceeds limits: quintics in place of cubics, which cannot keep a limit of jerk;
-    then the spline through the positions, with fewer points where these are noisy. If the plan may end later (`slows`),
-    the spline also comes at step lengths that the limits allow, and at step lengths in proportion to the distances. A
-    robot that rests beside the beginning of the plan approaches the plan during its first points.
+    the smoothest motion near the positions if these are a recording; and the C2 spline through them, from the state of
+    the robot to rest. If the plan may end later (`slows`), its steps are as long as limits of velocity demand, and
+    at last also in proportion to the distances.
 
     A motion counts as keeping the limits if a motion within the limits can pass its points. The controller's
     interpolation may then exceed them where accelerations, or jerks, jump twice within a step.
@@ -97,26 +99,32 @@ def motions_of(
             outward = np.array([[-1.0], [1.0]])  # The spline must swing no further than the sender may expect.
             if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= ROUNDING).all():
                 yield smooth, False, plan.ends
-    if (reached := _from_beside(plan.steps, position, before, assumed)) is not None:
-        if not slows and _keeps(plan.steps, position, before, limits):
-            yield through_to_rest(plan.steps, position, before, assumed.jerk), False, plan.ends
-        position = reached
-    smoother = iter(())
-    if not _keeps(plan.steps, position, before, limits) and smoothing.is_noise(plan.steps, position, limits):
-        smoother = smoothing.with_fewer_rows(plan.steps, position)
-    smooth = False
-    for few, rows in [*smoother][-1:] if slows else smoother:
-        if slows or _keeps(few, rows, before, limits):
-            longer, smooth = _possible(few, rows, assumed) if slows else few, True
-            passes = np.interp(plan.ends, knots_of(few), knots_of(longer))
-            yield through_to_rest(longer, rows, before, assumed.jerk), False, passes
-    if smooth and not slows:
-        return
     steps = _possible(plan.steps, position, assumed) if slows else plan.steps
-    yield _not_beyond(through_to_rest(steps, position, before, assumed.jerk), before, assumed), False, steps.cumsum()
+    if not _keeps(plan.steps, position, before, limits) and (motion := _recorded(plan, steps, before)) is not None:
+        yield motion, False, steps.cumsum()
+    motion = through_to_rest(steps, position, before, assumed.jerk)
+    yield motion if len(steps) > 1 else _not_beyond(motion, before, assumed), False, steps.cumsum()
     even = _even(position, assumed)
-    if slows and even.max() <= _LONGEST_STEP_S:
-        yield _not_beyond(through_to_rest(even, position, before, assumed.jerk), before, assumed), False, even.cumsum()
+    if slows and len(steps) > 1 and even.max() <= _LONGEST_STEP_S:
+        yield through_to_rest(even, position, before, assumed.jerk), False, even.cumsum()
+
+
+def _recorded(plan: Plan, steps: np.ndarray, before: State) -> Motion | None:
+    """Return the smoothest motion near the rows of a recording, which a blend joins; None if the plan is none.
+
+    Recordings have noise, and begin beside the robot although their first row comes at once.
+    """
+    rows, first = plan.actions, float(steps[0])
+    if plan.start is not None:
+        rows, first = np.vstack([plan.start.position, rows]), 0.0
+    if len(rows) < _FEWEST_RECORDED or plan.duration - first < _SHORTEST_STEP_S:
+        return None
+    motion = fit(steps[-(len(rows) - 1) :], rows, rests=True).motion
+    motion = motion.begun_earlier(first) if first else motion
+    away = np.abs(before.beyond(motion.begin))[:2] * np.array([[1.0], [_JOINED_S]])
+    least, most = extremes(motion)[:, 0]
+    swings = np.maximum(most - rows.max(axis=0), rows.min(axis=0) - least)
+    return None if away.max() > _BESIDE_RAD or swings.max() > _SWUNG_RAD else motion
 
 
 def _not_beyond(motion: Motion, before: State, assumed: Bounds) -> Motion:
@@ -131,7 +139,7 @@ def _not_beyond(motion: Motion, before: State, assumed: Bounds) -> Motion:
     inner, outer = np.minimum(begin, goal), np.maximum(begin, goal)
     beyond = (np.maximum(inner - least, most - outer) > ROUNDING) & (before.velocity != 0)
     tracks: dict[int, Motion] = {}
-    for joint in np.flatnonzero(beyond).tolist() if len(motion.coefficients) else ():
+    for joint in np.flatnonzero(beyond).tolist():
         one, state, speed = assumed.of(joint), before.of(joint), before.velocity[joint]
         for share in (*_STOPS, _TURNS):
             gentle = replace(one, acceleration=share * one.stopping, jerk=share * one.jerk, deceleration=None)
@@ -202,25 +210,6 @@ def _keeps(steps: np.ndarray, position: np.ndarray, before: State, limits: Joint
     most = np.abs(extremes(spline)).max(axis=0)[2:]
     given = limits.acceleration, limits.jerk
     return all(limit is None or (one <= limit).all() for one, limit in zip(most, given, strict=True))
-
-
-def _from_beside(steps: np.ndarray, position: np.ndarray, before: State, assumed: Bounds) -> np.ndarray | None:
-    """Return positions `[N + 1, dof]` by which a robot that rests beside the beginning approaches a dense plan.
-
-    The distance from the robot to the beginning decays over the first points, within limits; the other points stay.
-    Returns None if the robot moves, is further away than `_BESIDE_RAD`, or can reach the first point in time.
-    """
-    if len(steps) < 2 or before.velocity.any():
-        return None
-    away = position[0] - position[1] + (position[2] - position[1]) * (steps[0] / steps[1])
-    parts = zip(_REACHING, assumed.rates, (1, 2, 3), strict=True)
-    needed = max(float(((peak * np.abs(away) / rate) ** (1 / order)).max()) for peak, rate, order in parts)
-    times = steps.cumsum()
-    if not steps[0] < needed < times[-1] or np.abs(away).max() > _BESIDE_RAD:
-        return None
-    share = np.minimum(times / needed, 1.0)[:, None]
-    fading = 1 - share**3 * (10 - 15 * share + 6 * share**2)
-    return np.vstack([position[:1], position[1:] + away * fading])
 
 
 def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:
