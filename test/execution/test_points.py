@@ -9,7 +9,7 @@ from execution_cases import HELD, bounds, motion_of_actions
 from kit.controller import Controller
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State, united
-from traj_integrator_ros.execution.rows import Points, cubic_spline, motion_of_points, points_of
+from traj_integrator_ros.execution.rows import Points, motion_of_points, points_of
 from traj_integrator_ros.execution.stopping import fastest_stop
 
 
@@ -40,16 +40,6 @@ def test_evaluates_points_as_the_controller_does(columns):
             ours = motion.state_at(time_ns * 1e-9)
             for part, expected in zip(ours[:3], commanded, strict=True):
                 np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max()))
-
-
-def test_points_after_short_pieces_are_of_their_own_times_too():
-    """Half a nanosecond beside the knots, 0.1 ms apart, a position of another time would ask for a jerk of 1e4."""
-    knots = np.append(0.0, (np.array([1e-4, 2e-4, 1e-3, 1e-4, 3e-3]) + 4e-10).cumsum())
-    motion = cubic_spline(np.diff(knots), np.sin(3 * knots)[:, None], np.full(1, 3.0))
-    points = points_of(motion)
-    states = motion.states_at(points.time_ns[:-1] * 1e-9, 2)
-    np.testing.assert_allclose(points.position[:-1], states[0], rtol=0, atol=1e-15)
-    np.testing.assert_allclose(points.velocity[:-1], states[1], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("before", [2e-4, 9e-3])
@@ -94,11 +84,3 @@ def test_points_bring_back_a_stop_which_ends_at_rest():
         times = random.uniform(0, motion.duration - 1e-6, 100)
         apart = np.abs(motion.states_at(times) - motion_of_points(points).states_at(times))[:3].max(axis=(1, 2))
         assert (apart <= [1e-8, 1e-7, 1e-5]).all(), apart
-
-
-@pytest.mark.parametrize("kinds", [1, 2, 3])
-def test_points_may_have_any_layout(kinds):
-    rows = np.asfortranarray(np.random.default_rng(0).normal(size=(4, 3)))
-    parts = [rows] * kinds + [None] * (3 - kinds)
-    motion = motion_of_points(Points(np.arange(4) * 10**8, *parts))
-    np.testing.assert_allclose(motion.states_at(motion.knots[:-1])[0], rows[:-1])

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
-from execution_cases import HELD, largest_jumps, motion_of_actions, motion_of_positions, settle, taken_up
+from execution_cases import largest_jumps, settle, taken_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
 from traj_integrator_ros.execution.limits import extremes
-from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import action_steps, cubic_spline, rests_at_end
-from traj_integrator_ros.kernels import MAPS
 
 # Splines
 
@@ -62,60 +59,7 @@ def test_what_counts_as_rest_at_the_end():
     assert not rests_at_end(positions, 0.005, 0.01)
 
 
-def test_a_step_in_velocity_overshoots_by_at_most_15_percent_of_a_row():
-    rows = np.maximum(np.arange(33) - 12, 0) * 0.02
-    start = State(np.zeros(1), np.zeros(1), np.zeros(1))
-    motion = motion_of_positions(np.full(32, 0.02), rows[1:, None], start)
-    times = np.linspace(0, motion.duration, 2000)[:-1]
-    planned = np.maximum(times - 0.24, 0)
-    position, velocity = motion.states_at(times)[:2, :, 0]
-    assert np.abs(position - planned).max() <= 0.15 * 0.02
-    knots = motion.states_at(motion.knots[:-1])[1, :, 0]
-    assert knots.max() <= 1.15 and knots.min() >= -0.15
-    assert np.abs(velocity[times > 0.36] - 1).max() <= 1e-3
-
-
-def test_noise_comes_out_no_larger_than_a_c2_cubic_spline_makes_it():
-    random = np.random.default_rng(5)
-    times = np.arange(33) * 0.02
-    ours, scipys = [], []
-    for _ in range(20):
-        positions = np.sin(times[:, None] * np.arange(1, 8) / 4) + random.normal(scale=1e-4, size=(33, 7))
-        velocity = np.arange(1, 8) / 4.0
-        motion = motion_of_positions(np.full(32, 0.02), positions[1:], State(positions[0], velocity, np.zeros(7)))
-        ours.append(np.abs(extremes(motion)[:, 2]).max())
-        spline = cubic_spline(np.full(32, 0.02), positions, velocity)
-        assert ours[-1] <= np.abs(extremes(spline)[:, 2]).max() * 1.001
-        scipys.append(np.abs(CubicSpline(times, positions, bc_type=((1, velocity), "not-a-knot"))(times, 2)).max())
-    assert np.mean(ours) <= np.mean(scipys)
-
-
 # Every action is a step of the motion
-
-
-def rows_of_the_map(name: str, steps: np.ndarray, actions: np.ndarray, start: State) -> np.ndarray:
-    """Position, velocity and acceleration `[3, H + 1, D]` by the reference, with one action more for the last row."""
-    more = torch.from_numpy(np.concatenate([actions, actions[-1:]]))[None]
-    states = (torch.from_numpy(part)[None] for part in start)
-    dt = torch.from_numpy(np.append(steps[:1], steps))
-    return torch.stack(MAPS[name].step(more, *states, dt=dt, dt_per="step", backend="reference")[:3])[:, 0].numpy()
-
-
-@pytest.mark.parametrize("horizon", [1, 2, 16])
-@pytest.mark.parametrize("name", HELD)
-def test_the_motion_passes_through_all_rows_and_the_last_actions(name, horizon):
-    random = np.random.default_rng(horizon)
-    steps = random.uniform(0.01, 0.1, horizon)
-    actions, start = random.normal(size=(horizon, 3)), State(*random.normal(size=(3, 3)))
-    motion = motion_of_actions(name, steps, actions, start, fade_time=0.0)
-    rows = rows_of_the_map(name, steps, actions, start)
-    assert len(motion.coefficients) == horizon
-    reached = np.vstack([motion.states_at(motion.knots[:-1])[0], motion.end.position])
-    np.testing.assert_allclose(reached, rows[0], rtol=1e-9, atol=1e-12)
-    if name in ("acceleration_zoh", "jerk"):
-        np.testing.assert_allclose(motion.end.velocity, rows[1, -1], rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(motion.end.acceleration, rows[2, -1], rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(motion.state_at(0.0).velocity, start.velocity)
 
 
 def test_steps_of_actions_are_those_that_lead_to_their_rows():
@@ -157,34 +101,3 @@ def test_at_rest_the_last_acceleration_fades_to_zero_and_the_end_stays():
     np.testing.assert_allclose(settled.end.acceleration, 0, atol=1e-9)
     np.testing.assert_allclose(settled.end.position, spline.end.position, rtol=1e-12)
     assert np.abs(extremes(settled)[:, 2]).max() <= 1.01 * np.abs(extremes(spline)[:, 2]).max()
-
-
-# Chunks of recordings; test/benchmarks/test_executed.py has the other requirements
-
-RECORDINGS = [
-    "unisa-panda-exciting/panda_exciting_trajectory.derived.csv",
-    "rad-ur3e-rtde/L0L1.csv",
-    "rad-ur3e-rtde/L1L2.csv",
-    "rad-ur3e-rtde/L2L3.csv",
-    "generated-ruckig/panda_ruckig_p2p_500hz.csv",
-]
-
-
-@pytest.mark.parametrize("path", RECORDINGS)
-def test_recordings_as_chunks_accelerate_no_more_than_their_spline(shared_data, path):
-    columns = np.genfromtxt(shared_data(path), delimiter=",", names=True)
-    time = columns["timestamp" if "timestamp" in columns.dtype.names else "time"]
-    time = time - time[0]
-    step = float(np.median(np.diff(time)))
-    named = [name for name in columns.dtype.names if name.startswith(("position_", "target_q_"))]
-    whole = CubicSpline(time, np.stack([columns[name] for name in named], axis=1))
-    times = np.arange(int(time[-1] / step)) * step
-    rows = whole(times)
-    state = State(*(whole(0.0, order) for order in range(3)))
-    largest, ratios = np.abs(whole(np.linspace(0, times[-1], 20 * len(times)), 2)).max(), []
-    for begin in range(0, min(len(rows), 500) - 17, 8):  # 16 steps each, replaced after 8
-        chunk = rows[begin + 1 : begin + 17]
-        motion = motion_of_positions(np.full(16, step), chunk, state)
-        ratios.append(np.abs(extremes(motion)[:, 2]).max() / largest)
-        state = motion.state_at(8 * step)
-    assert max(ratios) <= 1.25

@@ -117,7 +117,7 @@ class Dense(NamedTuple):
 SEEDS = st.integers(0, 2**20)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(seed=SEEDS, count=st.integers(1, 30), tightness=st.floats(0.3, 3.0), terminal=st.sampled_from([0.0, 10.0]))
 def test_within_bounds_it_is_the_least_squares(seed, count, tightness, terminal):
     problem = problem_of(seed, count, 1, tightness, terminal)
@@ -175,7 +175,7 @@ def test_units_of_joints_change_nothing_else(seed, count, tightness, factor):
     assert np.array_equal(other.states, way.states * factor) and other.violation == way.violation * factor
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     seed=SEEDS,
     count=st.integers(1, 120),

@@ -42,7 +42,7 @@ def away_from(plan: Motion, random: np.random.Generator, scale: float) -> State:
     return State(begin.position + 0.1 * scale * random.normal(size=2), velocity, acceleration)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(SEEDS, st.sampled_from([1e-6, 1e-3, 0.1, 1.0]))
 def test_a_way_begins_in_the_state_keeps_all_limits_and_becomes_the_plan(seed, scale):
     random = np.random.default_rng(seed)
@@ -152,13 +152,6 @@ def test_floating_joints_reach_the_velocity_of_their_plan_and_shift_it():
     assert speeds[:, 1].max() > 0.55, "the other does"
 
 
-def test_a_floating_joint_does_not_go_back_to_planned_rest():
-    """The joint's plan floats 13 mrad behind the joint: it rests where it comes to rest."""
-    state, floating = (1.9533, 0.0151, -2.437), np.ones(1, bool)
-    found = followed_from(state, resting(np.full(1, 1.9405), 1.3), (2.9, 23.5, 280.0), floating)
-    assert abs(found.motion.end.position[0] - state[0]) < 5e-3 and found.shift[0] > 0.008
-
-
 def test_a_plan_that_ends_in_motion_before_it_can_be_reached_is_none():
     assert followed_from((1.0,), spline(0.01, [0.0, 0.015, 0.03], 1.5)) is None
 
@@ -196,13 +189,3 @@ def test_any_start_state_is_led_back_into_the_limits(seed, bandwidth, scale):
     np.testing.assert_allclose(found.motion.end.position, plan.end.position, atol=1e-9)
     for part, expected in zip(found.motion.begin, state, strict=True):
         np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("bandwidth", [2.0, 2.5, 5.0])
-def test_a_lower_bandwidth_is_smoother_and_later(bandwidth):
-    plan = spline(0.05, np.linspace(0, 1.0, 41), 0.5, ends_at_rest=True)
-    state = State(np.full(1, 0.02), np.full(1, 0.5), np.zeros(1))
-    lower, own = (follow(state, plan, bounds(1), hz).motion for hz in (bandwidth / 2, bandwidth))
-    times = np.linspace(0, 1.9, 200)
-    gone = [np.abs(one.states_at(times, 1)[0] - plan.states_at(times, 1)[0]).sum() for one in (lower, own)]
-    assert gone[0] > 1.3 * gone[1] and largest(lower.until(0.5), 3) < 0.5 * largest(own.until(0.5), 3)

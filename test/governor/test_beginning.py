@@ -87,39 +87,6 @@ def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float,
     assert jerk <= 60.0 / 3.9 and acceleration <= 10.0 and speed <= 2.0
 
 
-def test_a_fast_robot_is_not_met_far_from_where_it_is() -> None:
-    """After a protective stop, the robot returns to the position that the controller still holds, slower and slower."""
-    node = held_node(velocity=2.0, acceleration=6.0, jerk=180.0)
-    node.measure(-0.3, np.array([0.0, 1.5]))
-    error = rejected(node.send, ROWS, dt=0.05)
-    assert error.reason is RejectionReason.DEVIATION
-    assert "b moves at 1.5" in error.message and "expected at most" in error.message
-    node.measure(-0.05, 0.0, now=NOW_S + 0.1)
-    trajectory = node.send(ROWS, dt=0.05, now=NOW_S + 0.1)
-    assert trajectory.motion.begin.position == pytest.approx([-0.05] * 2)
-
-
-def test_a_start_away_from_the_robot_is_refused() -> None:
-    node = SimulatedNode(limits__action="reject")
-    node.measure(0.2)
-    assert rejected(node.send, LINE, start=(np.zeros(2), np.full(2, 0.5))).reason is RejectionReason.START_MISMATCH
-    node.measure(0.05, now=NOW_S + 1.0)
-    node.send(LINE, start=(np.zeros(2), np.full(2, 0.5)), now=NOW_S + 1.0)
-
-
-@pytest.mark.parametrize(("place", "fits"), [(0.08, True), (0.3, False)])
-def test_a_single_action_away_from_the_robot_is_refused(place: float, fits: bool) -> None:
-    node = SimulatedNode(start_from="previous")
-    node.execute(0.0)
-    node.measure(0.0)
-    action = np.array([[0.0, place]])
-    if fits:
-        assert node.send(action) is not None
-    else:
-        error = rejected(node.send, action)
-        assert error.reason is RejectionReason.START_MISMATCH and "first position of b is 0.3" in error.message
-
-
 def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None:
     node = SimulatedNode(start_from="previous")
     options = {"start": (np.full(2, 0.15), np.ones(2)), "stamp": NOW_S + 0.15}
@@ -158,7 +125,7 @@ FAR = {"held": 0.0, "moving": 0.5}
 @pytest.mark.parametrize("follows", [True, False], ids=["in execution", "reported at rest"])
 @pytest.mark.parametrize("speed", FAR.values(), ids=FAR)
 @pytest.mark.parametrize("stamped", [True, False])
-@pytest.mark.parametrize("away", [0.05, 0.2, 0.7, -1.6])
+@pytest.mark.parametrize("away", [0.05, 0.2, -1.6])
 def test_the_same_distance_is_refused_with_a_start_and_without(
     away: float, stamped: bool, speed: float, follows: bool
 ) -> None:
@@ -180,7 +147,7 @@ def test_the_same_distance_is_refused_with_a_start_and_without(
 
 @pytest.mark.parametrize("follows", [True, False], ids=["in execution", "reported at rest"])
 @pytest.mark.parametrize("speed", [0.1, 0.5])
-@pytest.mark.parametrize("away", [0.01, -0.05, 0.09])
+@pytest.mark.parametrize("away", [-0.05, 0.09])
 def test_a_gap_is_closed_as_the_bandwidth_says(away: float, speed: float, follows: bool) -> None:
     node = SimulatedNode(1, start_from="previous", **{name: [most] for name, most in BOUNDS.items()})
     node.measure(0.0)

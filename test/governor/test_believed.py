@@ -34,7 +34,7 @@ def measured(node: SimulatedNode, position: object, now: float) -> RejectionReas
     return node.warnings[told].reason if len(node.warnings) > told else None
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.floats(0.2, 3.0), st.sampled_from([-1.0, 1.0]), st.integers(0, 1), st.integers(50, 200))
 def test_one_impossible_state_is_told_and_brakes_nothing(size: float, sign: float, joint: int, at: int) -> None:
     node = moving()
@@ -57,7 +57,7 @@ def test_a_second_state_that_agrees_with_an_impossible_one_is_braked_for() -> No
     assert braked == [101] and node.published.guard.kind is RejectionReason.DEVIATION
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.floats(-3.0, 3.0), st.sampled_from([1, 2, 3, 10]), st.booleans())
 def test_publishers_that_contradict_each_other_stop_the_motion(place: float, every: int, reports: bool) -> None:
     node, ways = moving(), []
@@ -77,7 +77,7 @@ def test_publishers_that_contradict_each_other_stop_the_motion(place: float, eve
         assert np.ptp(np.array(ways)[150:], axis=0).max() < 1e-9, "it stands"
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.floats(0.3, 3.0), st.integers(2, 20), st.integers(0, 2**16))
 def test_a_second_publisher_that_is_faster_is_never_believed(place: float, times: int, seed: int) -> None:
     node, random, told = moving(), np.random.default_rng(seed), set()

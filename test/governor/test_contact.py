@@ -82,8 +82,8 @@ def test_the_command_does_not_lead_an_arm_on_that_hangs_below_it(droop: float) -
     assert abs(arm.commands[-1] - arm.commands[150])[0] < 0.2
 
 
-@pytest.mark.parametrize("held_s", [0.08, 0.15, 0.3, 0.5, 0.8])
-@pytest.mark.parametrize("lag_s", [0.01, 0.04, 0.09])
+@pytest.mark.parametrize("held_s", [0.08, 0.3, 0.8])
+@pytest.mark.parametrize("lag_s", [0.01, 0.09])
 def test_the_command_goes_back_once_where_an_arm_is_held(held_s: float, lag_s: float) -> None:
     def read(arm: ArmLoop, _: np.ndarray) -> np.ndarray:
         return arm.place if 1.0 <= arm.time < 1.0 + held_s else arm.command(arm.time - lag_s)[0]

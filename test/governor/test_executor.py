@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from traj_integrator_ros.execution.limits import extremes
-from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.governor.executor import Actions, ControllerReport, Executor, NodeParameters, Positions
+from traj_integrator_ros.governor.executor import Actions, Executor, NodeParameters, Positions
 from traj_integrator_ros.governor.rehearsal import rehearse
 from traj_integrator_ros.kernels import ControlSpace
-from traj_integrator_ros.parameters.parameters import InvalidParameters
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 
 SECOND, CYCLE_NS, NAMES = 10**9, 10**6, ["a", "b"]
@@ -83,8 +81,8 @@ def test_noisy_chunks_are_commanded_within_limits() -> None:
         plan = chunk(seconds)
         return plan._replace(data=plan.data + random.normal(0, 1e-3, plan.data.shape))
 
-    loop.run(2.0, plan=noisy)
-    loop.run(2.0)
+    loop.run(1.0, plan=noisy)
+    loop.run(1.2)
     loop.assert_smooth()
     assert not loop.commands[-1][1:].any(), "a stream that ends comes to rest"
 
@@ -120,18 +118,6 @@ def test_a_robot_that_is_not_sampled_any_more_counts_as_off() -> None:
     assert caught.value.reason is RejectionReason.CONTROLLER_UNAVAILABLE
 
 
-def test_an_arm_that_does_not_follow_is_braked() -> None:
-    loop = Loop(supervision__deviation=0.05)
-    loop.run(0.5, plan=chunk)
-    stuck, made = loop.commands[-1][0], None
-    for _ in range(1000):
-        loop.executor.joint_state(stuck, np.zeros(2), loop.now_ns)
-        made = made or loop.executor.tick(loop.now_ns)
-        loop.executor.sample(loop.now_ns)
-        loop.now_ns += CYCLE_NS
-    assert made is not None and loop.executor.published.guard.reason
-
-
 def test_another_thread_may_sample_while_plans_are_executed() -> None:
     loop, over, jumps = Loop(), threading.Event(), []
 
@@ -154,7 +140,7 @@ def test_another_thread_may_sample_while_plans_are_executed() -> None:
     assert len(jumps) > 10 and max(jumps) < 0.5, "it saw motions of this stream only"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_motion_waits_for_a_loop_that_is_held_up_whoever_goes_on_first(seed: int) -> None:
     loop, random = Loop(), np.random.default_rng(seed)
     executor, goal = loop.executor, np.array([0.9, -0.5])
@@ -173,40 +159,6 @@ def test_a_motion_waits_for_a_loop_that_is_held_up_whoever_goes_on_first(seed: i
     loop.run(3.0)
     loop.assert_smooth()
     np.testing.assert_allclose(loop.commands[-1][0], goal, atol=1e-9)
-
-
-def test_reports_of_a_controller_serve_as_well_as_samples() -> None:
-    executor, now_ns = Executor(NodeParameters.of(NAMES, **USUAL)), 1000 * SECOND
-    executor.joint_state(np.zeros(2), np.zeros(2), now_ns)
-    executor.report(ControllerReport(now_ns, State(np.full(2, 0.2), np.zeros(2)).known), now_ns)
-    made = executor.execute(chunk(0.0), now_ns)
-    assert made.points.position[0].tolist() == [0.2, 0.2], "it begins where the controller is, not the robot"
-
-
-def test_a_hold_never_replaces_a_motion_that_has_just_begun() -> None:
-    loop = Loop()
-    loop.run(0.2, plan=chunk)
-    later_ns = loop.now_ns + SECOND // 10
-    expected = loop.executor._sampled.at(later_ns).position
-    loop.executor._sampled.hold(np.full(2, 9.0), later_ns)
-    assert (loop.executor._sampled.at(later_ns).position == expected).all()
-
-
-@pytest.mark.parametrize(
-    ("dt", "reason"), [(-0.05, RejectionReason.INVALID_DT), (float("nan"), RejectionReason.NOT_FINITE)]
-)
-def test_a_step_length_that_is_none_is_refused(dt: float, reason: RejectionReason) -> None:
-    loop = Loop()
-    loop.run(0.01)
-    with pytest.raises(Rejected) as caught:
-        loop.executor.execute(chunk(0.0)._replace(dt=dt), loop.now_ns)
-    assert caught.value.reason is reason
-
-
-def test_an_unknown_parameter_is_named() -> None:
-    with pytest.raises(InvalidParameters, match=r"limits\.velocities"):
-        NodeParameters.of(NAMES, limits__velocities=[1.0, 1.0])
-    assert NodeParameters.of(NAMES, constraints__a__goal=0.5).constraints_goal[0] == 0.5
 
 
 def test_a_rehearsal_joins_slows_and_stops_motions_in_the_middle_of_the_ranges() -> None:

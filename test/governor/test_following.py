@@ -92,12 +92,10 @@ def supervised(
     "arm",
     [
         Arm(),
-        Arm(lag=0.06),
         Arm(lag=0.1, droop=-0.02),
-        Arm(lag=0.05, order=2),
         Arm(lag=0.08, order=2, droop=0.02, noise=2e-4),
     ],
-    ids=["exact", "late", "late and low", "soft", "soft, low and noisy"],
+    ids=["exact", "late and low", "soft, low and noisy"],
 )
 @pytest.mark.parametrize(("rate", "delay"), [(250.0, 0.0), (20.0, 0.05)], ids=["250 Hz", "20 Hz, 50 ms late"])
 def test_arms_that_follow_as_arms_do_are_not_braked(arm: Arm, speed: float, rate: float, delay: float) -> None:
@@ -106,8 +104,8 @@ def test_arms_that_follow_as_arms_do_are_not_braked(arm: Arm, speed: float, rate
 
 
 @pytest.mark.parametrize("travel", [6.0, 0.04], ids=["arm", "finger"])
-@pytest.mark.parametrize("speed", [0.05, 0.2, 0.5, 1.5])
-@pytest.mark.parametrize(("lag", "droop"), [(0.0, 0.0), (0.03, 0.3), (0.06, -0.3)])
+@pytest.mark.parametrize("speed", [0.05, 0.5, 1.5])
+@pytest.mark.parametrize(("lag", "droop"), [(0.0, 0.0), (0.06, -0.3)])
 def test_a_standing_joint_is_noticed_within_a_tenth_of_a_second(
     travel: float, speed: float, lag: float, droop: float
 ) -> None:

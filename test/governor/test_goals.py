@@ -96,12 +96,6 @@ def test_a_goal_is_over_when_the_robot_was_measured_there_and_not_before(of_node
     assert len(of_node.feedback) == pytest.approx(20, abs=2)
 
 
-def test_a_goal_of_one_point_at_time_0_is_over_where_the_robot_rests(of_node):
-    of_node.begin("here", 0.0, [0.0], [np.zeros(2)])
-    of_node.run(0.0, 0.5)
-    assert of_node.results["here"].ended is Ended.SUCCEEDED
-
-
 @pytest.mark.parametrize(("scale", "times"), [(0.5, 2.0), (0.0, np.inf)])
 def test_the_time_that_is_left_is_told_at_the_present_speed(of_node: GoalsOfNode, scale: float, times: float):
     of_node.begin("one", 0.0)
@@ -170,12 +164,6 @@ def away() -> GoalsOfNode:
     return made
 
 
-def test_a_goal_whose_motion_is_over_is_canceled_at_once(away):
-    assert away.goals.cancel("one", ns(NOW_S + 1.2)) is None
-    away.run(1.2, 1.22, where=AWAY)
-    assert away.results["one"].ended is Ended.CANCELED
-
-
 def test_a_newer_plan_from_elsewhere_ends_a_goal(of_node):
     of_node.begin("one", 0.0)
     of_node.run(0.0, 0.3)
@@ -233,12 +221,6 @@ def test_a_goal_missed_for_two_seconds_is_told_once_with_joint_and_tolerance(awa
     assert "a: position 0.1 away from the goal, expected at most 0.01, 2.0 s after the end" in told.message
 
 
-def test_only_what_is_not_over_is_known(of_node):
-    assert not of_node.goals.has("one")
-    of_node.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
-    assert not of_node.results
-
-
 @pytest.mark.parametrize("tolerance", [0.0, 0.05])
 def test_a_held_gripper_misses_no_goal_but_its_own_tolerance(tolerance: float) -> None:
     made = GoalsOfNode(**{"joints.kind": ["arm", "gripper"], "constraints.b.trajectory": tolerance})
@@ -282,15 +264,3 @@ def test_each_joint_is_compared_at_its_own_time(every: int, ahead: float) -> Non
     assert made.results["one"].ended is Ended.SUCCEEDED, made.results
     assert max(np.abs(one.error.position).max() for one in made.feedback) < 1e-6
     assert not made.node.published.guard.brakes
-
-
-def test_a_goal_is_not_reached_by_joints_that_were_measured_before_its_end() -> None:
-    made = OfTwoPublishers(1, **{"constraints.goal_time": 0.1, "constraints.b.goal": 0.05})
-    made.run(-0.1, 0.0)
-    made.begin("one", 0.0)
-    made.run(0.0, 0.95)
-    made.silent = True  # it still moves at 0.1 rad/s, within the tolerance of the goal
-    made.run(0.95, 1.3)
-    assert made.results.get("one") is None or made.results["one"].ended is not Ended.SUCCEEDED
-    made.run(1.3, 3.0)
-    assert made.results["one"].ended is Ended.ABORTED

@@ -48,8 +48,8 @@ class Planner:
 
 @pytest.mark.parametrize("has_start", [False, True], ids=["no start", "start"])
 @pytest.mark.parametrize("reads_acceleration", [False, True], ids=["no acceleration", "acceleration"])
-@pytest.mark.parametrize(("rate", "dt"), [(20, 0.05), (40, 0.05), (50, 0.02)])
-@pytest.mark.parametrize("delay", [0.0, 0.05])
+@pytest.mark.parametrize(("rate", "dt"), [(20, 0.05), (50, 0.02)])
+@pytest.mark.parametrize("delay", [0.05])
 def test_a_goal_is_reached_by_a_planner_that_replans(
     delay: float, rate: int, dt: float, reads_acceleration: bool, has_start: bool
 ) -> None:

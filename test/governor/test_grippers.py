@@ -11,7 +11,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pipelines import NOW_S, ArmLoop, SimulatedNode, rejected
 
-from traj_integrator_ros.governor.grips import Grips
 from traj_integrator_ros.limits.urdf import read_urdf
 from traj_integrator_ros.parameters.in_force import RobotLimits
 from traj_integrator_ros.parameters.parameters import InvalidParameters, NodeParameters
@@ -109,12 +108,6 @@ def test_an_arm_that_meets_a_wall_is_braked_as_without_a_grasp(hand: Hand, wall:
     assert noticed[0] == noticed[1] and noticed[0][0] < 4.0
 
 
-def test_the_same_object_is_a_fault_of_an_arm_s_joint() -> None:
-    loop = loop_of(Hand(0.02), joints__kind=["arm", "arm"])
-    loop.run(2.0, policy(loop, closing))
-    assert loop.node.published.guard.brakes
-
-
 def test_a_grasp_is_told_with_its_place_until_the_gripper_opens() -> None:
     loop = loop_of(Hand(0.02))
     send = policy(loop, closing)
@@ -126,32 +119,6 @@ def test_a_grasp_is_told_with_its_place_until_the_gripper_opens() -> None:
     assert grip.told(loop.node.parameters.joint_names) == "finger at 0.02, commanded to 0"
     loop.run(1.0, send)
     assert not loop.node.pipeline.grips
-
-
-def test_a_grasp_is_told_all_the_time_while_its_object_gives_way() -> None:
-    grips, told = Grips(), []
-    for k in range(200):
-        time_s = 0.01 * k
-        creeps = 0.0005 * max(0, int((time_s - 0.8) / 0.2))
-        position = max(OPEN - 0.1 * time_s, 0.02) - creeps  # It closes within 0.2 s, and begins to creep at 1 s.
-        commanded = max(OPEN - 0.1 * (time_s + LAG_S), CLOSED)
-        grips.take(np.array([position]), np.array([commanded]), int(time_s * 1e9), np.array([0.004]))
-        told.append(len(grips.held) == 1 and grips.held[0].moves)
-    first = told.index(True)
-    assert 0.01 * first < 0.7 and all(told[first:])
-
-
-@pytest.mark.parametrize("until", [1.2, 1.8])
-def test_an_object_that_is_lost_is_neither_a_grasp_nor_a_fault(until: float) -> None:
-    loop = loop_of(Hand(0.02, until=until))
-    loop.run(2.2, policy(loop, closing))
-    assert not loop.node.pipeline.grips and not loop.node.published.guard.brakes
-
-
-def test_a_press_that_tightens_after_a_rest_is_still_a_grasp() -> None:
-    loop = loop_of(Hand(0.02))
-    loop.run(3.5, policy(loop, lambda times: np.where(times < 0.5, OPEN, np.where(times < 2.5, 0.0195, CLOSED))))
-    assert [grip.moves for grip in loop.node.pipeline.grips] == [True]
 
 
 def test_a_gripper_that_does_not_move_is_told_and_brakes_nothing() -> None:

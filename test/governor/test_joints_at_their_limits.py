@@ -33,8 +33,8 @@ def limited(low: float, high: float) -> SimulatedNode:
     )
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.0, 0.04), (0.001, 0.02), (-2.9, 2.9), (-0.3, 0.0)])
-@pytest.mark.parametrize("dt", [0.02, 0.04, 0.05])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 0.04), (-2.9, 2.9)])
+@pytest.mark.parametrize("dt", [0.02, 0.05])
 @pytest.mark.parametrize("opens", [True, False])
 def test_a_joint_that_comes_to_rest_at_its_limit_disturbs_no_chunk(
     low: float, high: float, dt: float, opens: bool

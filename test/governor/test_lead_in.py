@@ -56,25 +56,7 @@ def test_a_trajectory_that_has_not_begun_yet_is_led_in_with_its_beginning():
     assert np.abs(second.motion.states_at(np.arange(0, 1, 1e-3))[2]).max() < 15, "no acceleration jumps"
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_dense_sequences_of_all_kinds_become_finite_motions(seed):
-    random = np.random.default_rng(seed)
-    node = SimulatedNode(start_from="measured", limits__start_deviation=0.0, supervision__deviation=0.0)
-    node.execute(0.0)
-    scales = dict(zip(HELD, (0.01, 0.5, 1.0, 5.0), strict=True))
-    now = NOW_S
-    for _ in range(150):
-        now += random.exponential(4e-4) + 1e-4
-        node.measure(0.0, now=now)
-        space = HELD[random.integers(len(HELD))]
-        actions = scales[space] * random.uniform(-1, 1, (16, 2)).cumsum(axis=0)
-        trajectory = node.send(actions, space=space, dt=0.01, now=now)
-        if trajectory is not None:
-            assert np.isfinite(trajectory.motion.coefficients).all()
-            assert (np.diff(trajectory.points.time_ns) > 0).all() and len(trajectory.points.time_ns) < 400
-
-
-@pytest.mark.parametrize("off_ns", [0, 1, -1, 400, -400, 1500, -1500, 30_000, -30_000])
+@pytest.mark.parametrize("off_ns", [0, 1, -400, 1500, -30_000])
 @pytest.mark.parametrize("action", ["reject", "retime"])
 def test_with_its_lead_in_a_trajectory_keeps_limits_as_played(action, off_ns):
     """Plans with and without accelerations in their points take turns, cut near their rows and between them."""
@@ -109,8 +91,8 @@ def test_with_its_lead_in_a_trajectory_keeps_limits_as_played(action, off_ns):
     assert any(t.points.acceleration is None for _, t in made) and any(t.due_ns > t.start_ns for _, t in made)
 
 
-@pytest.mark.parametrize("extra_ns", [1, 300, 999])
-@pytest.mark.parametrize("row", [1, 5, 12])
+@pytest.mark.parametrize("extra_ns", [1, 999])
+@pytest.mark.parametrize("row", [1, 12])
 def test_steps_shorter_than_a_microsecond_lead_no_plan_beyond_its_limits(row, extra_ns):
     """The steps are removed after the last check of limits."""
     node = SimulatedNode(start_from="previous", **limits(**VELOCITY_AND_ACCELERATION))

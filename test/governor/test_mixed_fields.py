@@ -48,7 +48,7 @@ def is_accepted(message: dict[str, object]) -> bool:
 
 
 @pytest.mark.parametrize("limited", ["complete", "from a URDF"])
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(message=messages())
 def test_what_a_controller_takes_is_executed_within_limits(limited: str, message: dict[str, object]) -> None:
     if not is_accepted(message):
@@ -87,15 +87,6 @@ def some(rows: np.ndarray, given_at: list[int]) -> list[object]:
     return [row if k in given_at else NONE for k, row in enumerate(rows)]
 
 
-@pytest.mark.parametrize("given_at", [[-1], [0, -1]], ids=["the last", "the first and the last"])
-def test_a_velocity_at_the_ends_alone_says_no_more_than_positions(given_at: list[int]) -> None:
-    times, position, velocity, _ = s_curves(np.array([0.8, -0.3]), 0.1)
-    at = [k % len(times) for k in given_at]
-    mixed, alone = planned(times, position, some(velocity, at)), planned(times, position)
-    for part, other in zip(mixed.points, alone.points, strict=True):
-        np.testing.assert_allclose(part, other, atol=1e-12)
-
-
 def test_pieces_whose_ends_have_the_same_fields_are_those_of_a_controller() -> None:
     times, position, velocity, acceleration = s_curves(np.array([0.8, -0.3]), 0.1)
     lacking = [3, 4, 8]
@@ -111,13 +102,6 @@ def test_pieces_whose_ends_have_the_same_fields_are_those_of_a_controller() -> N
     inside = np.linspace(times[5], times[7], 9)[1:-1]
     exact = between(times, position, velocity, acceleration).states_at(inside, 1)
     np.testing.assert_allclose(played(both).states_at(inside, 1), exact, atol=1e-9)
-
-
-def test_accelerations_of_which_no_two_are_neighbours_are_ignored() -> None:
-    times, position, velocity, acceleration = s_curves(np.array([0.8, -0.3]), 0.1)
-    every_second = list(range(1, len(times), 2))
-    found = planned(times, position, velocity, some(acceleration, every_second))
-    assert found.points.acceleration is None and found.delay == 0
 
 
 def test_a_spline_between_velocities_does_not_swing_beyond_positions() -> None:

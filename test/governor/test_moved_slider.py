@@ -143,8 +143,7 @@ def dips(random: np.random.Generator) -> list[tuple[int, float]]:
 @pytest.mark.parametrize("kind", [*SPACES, "goals"])
 @pytest.mark.parametrize("moved", [steps, dips])
 def test_a_message_steps_the_command_by_no_more_than_reports_leave_open(moved: Callable, kind: str) -> None:
-    for seed in (1, 2):
-        random = np.random.default_rng(seed)
-        streamed = Streamed(kind, moved(random), 5, random)
-        assert not streamed.refused and not streamed.executor.published.guard.brakes, seed
-        assert streamed.beyond() < MOST_RAD, seed
+    random = np.random.default_rng(1)
+    streamed = Streamed(kind, moved(random), 5, random)
+    assert not streamed.refused and not streamed.executor.published.guard.brakes
+    assert streamed.beyond() < MOST_RAD

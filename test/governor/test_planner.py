@@ -6,10 +6,9 @@ import time
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, Later, SimulatedNode, largest, limits, ns, rejected
+from pipelines import NOW_S, Later, SimulatedNode, largest, limits, ns
 
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
-from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import RejectionReason
 
 VELOCITY = 1.0
@@ -88,25 +87,12 @@ def test_of_faster_plans_than_ways_the_first_and_newest_are_published(node: Busy
     assert len(node.refused) == 3 and first.origin_ns < newest.origin_ns == round((NOW_S + 0.08) * 1e9)
 
 
-def test_a_plan_of_another_kind_does_not_come_after_the_one_sought(node: Busy) -> None:
-    node.fast(NOW_S)
-    assert node.plan(0.02 * np.arange(1, 51), TOO_FAST) is None
-    assert [reason for reason, _ in node.refused] == [SUPERSEDED]
-
-
 @pytest.mark.parametrize(("rows", "submitted"), [(256, False), (257, True)])
 def test_only_a_long_chunk_is_planned_in_a_thread(node: Busy, rows: int, submitted: bool) -> None:
     node.pipeline.reconfigure(SimulatedNode(**Busy.GIVEN, max_horizon=300).parameters)
     share = np.arange(1, rows + 1)[:, None] / rows
     node.send(share**3 * (10 - 15 * share + 6 * share**2) * [0.5, 0.2], stamp=NOW_S)
     assert bool(node.threads.submitted) == submitted
-
-
-def test_a_complete_plan_from_rest_begins_once_its_motion_is_found(node: Busy) -> None:
-    assert node.plan(0.02 * np.arange(1, 51), TOO_FAST) is None
-    trajectory, now = node.made(NOW_S + 0.1)
-    assert trajectory.due_ns * 1e-9 == pytest.approx(now + node.parameters.publish_lead_time)
-    np.testing.assert_allclose(trajectory.motion.end.position, TOO_FAST[-1], atol=1e-9)
 
 
 def test_a_plan_with_a_quick_way_replaces_those_still_sought(node: Busy) -> None:
@@ -117,15 +103,6 @@ def test_a_plan_with_a_quick_way_replaces_those_still_sought(node: Busy) -> None
     assert quick is not None and [reason for reason, _ in node.refused] == [SUPERSEDED] * 2
     node.threads.work()
     assert node.tick(NOW_S + 0.05) is None, "what was sought is dropped"
-
-
-def test_a_stop_by_velocities_of_0_does_not_come_after_what_is_sought(node: Busy) -> None:
-    node.execute([0.0, 0.0], [0.5, 0.0])
-    node.send(4.0 * np.ones((60, 2)), space=ControlSpace.VELOCITY, dt=0.05, stamp=NOW_S)
-    node.threads.waits = False
-    stop = node.send(np.zeros((60, 2)), space=ControlSpace.VELOCITY, dt=0.05, now=NOW_S + 0.02, stamp=NOW_S + 0.02)
-    assert stop is not None and stop.motion.end.position[0] < 0.2
-    assert [reason for reason, _ in node.refused] == [SUPERSEDED]
 
 
 def test_a_stop_is_made_at_once_and_drops_what_is_sought(node: Busy) -> None:
@@ -143,11 +120,6 @@ def test_a_stop_is_made_at_once_and_drops_what_is_sought(node: Busy) -> None:
     assert all(node.tick(now + 0.04 + 0.01 * cycle) is None for cycle in range(40))
 
 
-def test_what_is_wrong_with_a_plan_is_told_at_once(node: Busy) -> None:
-    far = 1e30 * np.array([[1.0], [1.1], [1.2]]) * np.ones(2)
-    assert rejected(node.send, far, stamp=NOW_S).reason not in (SUPERSEDED, STOPPED)
-
-
 def test_limits_that_change_meanwhile_count(node: Busy) -> None:
     node.fast(NOW_S)
     lower = Busy.GIVEN | limits(velocity=VELOCITY / 2)
@@ -163,13 +135,3 @@ def test_a_caller_that_only_asks_is_told_and_changes_nothing(node: Busy) -> None
     node.threads.work()
     assert is_known(ns(NOW_S)) and not node.refused
     assert node.made(NOW_S + 0.1), "the plan that was sent meanwhile"
-
-
-def test_a_short_plan_that_needs_no_search_needs_no_thread_and_is_the_same(node: Busy) -> None:
-    plain = SimulatedNode(**Busy.GIVEN)
-    plain.measure(0.0)
-    plain.execute(0.0)
-    here, there = (one.send(0.2 * TOO_FAST, stamp=NOW_S) for one in (node, plain))
-    assert here is not None and not node.threads.submitted
-    for mine, other in zip(here.points, there.points, strict=True):
-        np.testing.assert_array_equal(mine, other)

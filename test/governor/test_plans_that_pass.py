@@ -51,11 +51,11 @@ PROFILES = {"trapezoids": (trapezoids, ("velocity", "acceleration")), "s-curves"
 
 
 @pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
-@pytest.mark.parametrize("dt", [0.01, 0.02, 0.05, 0.1, 0.2])
+@pytest.mark.parametrize("dt", [0.01, 0.05, 0.2])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_plans_of_a_time_parameterization_pass_unchanged(profile: str, dt: float, fields: int) -> None:
     made, kept = PROFILES[profile]
-    for seed in range(5):
+    for seed in range(3):
         random = np.random.default_rng(seed)
         dof = int(random.integers(1, 8))
         start, way = random.uniform(-1, 1, dof), random.uniform(-2, 2, dof)
@@ -132,7 +132,7 @@ def test_a_plan_with_too_much_jerk_in_one_place_is_slowed(fields: int, beyond: f
 @pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
 @pytest.mark.parametrize("dt", [0.02, 0.1])
 def test_plans_whose_accelerations_jump_twice_within_a_step_pass_unchanged(dt: float, fields: int) -> None:
-    for seed in range(40):
+    for seed in range(15):
         random = np.random.default_rng(seed)
         levels, lengths = [1.0], [3.0]
         for _ in range(random.integers(1, 6)):

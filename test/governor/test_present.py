@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 from pipelines import NOW_S, SimulatedNode, at, largest, ns, rejected
 
-from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.governor.committed import commanded_at, measured_at
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.governor.committed import commanded_at
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
-from traj_integrator_ros.governor.measured import JointStates
-from traj_integrator_ros.governor.present import PresentCommand
-from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.requests.rejection import RejectionReason
 
 LINE = 0.005 * np.arange(1, 101)[:, None] * np.ones(2)
@@ -47,13 +44,6 @@ def refused(node: SimulatedNode, now: float) -> str:
     return error.message
 
 
-def test_a_controller_that_executes_what_was_published_is_executing(node):
-    follow(node, 0.03, 0.5)
-    assert status(node) is ControllerStatus.EXECUTING
-    present = node.published.present.at(ns(NOW_S + 0.5))
-    assert present.follows and present.known_from_ns == ns(NOW_S + 0.5)
-
-
 def test_a_hold_at_an_older_end_after_a_newer_motion_is_a_restart(node):
     follow(node, 0.03, 2.6)
     (end, *_), begin = node.commanded(NOW_S + 2.6), 2.6
@@ -82,21 +72,6 @@ def test_a_stop_of_anothers_motion_begins_where_that_is_on_arrival(acceleration:
     assert stop.motion.ends_at_rest and largest(stop.motion)[1].max() <= 10.0 + 1e-6
 
 
-def test_reports_on_the_way_to_the_first_point_are_no_restart():
-    node = SimulatedNode()
-    node.measure(0.1)
-    node.send(0.1 + LINE)
-    node.report(0.05, 0.5, now=NOW_S + 0.1)
-    assert status(node) is ControllerStatus.EXECUTING
-    follow(node, 0.25, 0.4)
-    assert status(node) is ControllerStatus.EXECUTING
-
-
-def test_a_few_milliseconds_late_is_blending(node):
-    follow(node, 0.1, 0.5, late=0.0025)
-    assert status(node) is ControllerStatus.BLENDING and node.published.present.at(ns(NOW_S + 0.5)).follows
-
-
 def test_a_restart_is_seen_and_the_next_begins_at_the_new_reference(node):
     follow(node, 0.03, 0.5)
     node.report(0.1, now=NOW_S + 0.5)
@@ -112,17 +87,6 @@ def test_a_restart_where_the_motion_just_passes_is_seen_by_the_velocity(node, sa
     passed = node.commanded(NOW_S + 0.5)[0]
     node.report(passed, 0.0 if says else None, now=NOW_S + 0.5)
     assert status(node) is (ControllerStatus.RESTARTED if says else ControllerStatus.EXECUTING)
-
-
-def test_a_restart_within_an_encoders_step_of_rest_is_seen(node):
-    """12 urad would be commanded in one cycle if the motion counted as executed."""
-    follow(node, 0.03, 0.5)
-    end = node.published.present.at(ns(NOW_S + 0.5)).planned.motion
-    at = NOW_S + 0.5 + end.duration + 0.1
-    node.report(end.end.position[0], 0.0, now=at)
-    assert status(node) is ControllerStatus.EXECUTING
-    node.report(end.end.position[0] + 1.2e-5, 0.0, now=at + 0.02)
-    assert status(node) is ControllerStatus.RESTARTED
 
 
 def test_a_restart_near_a_motion_that_still_creeps_is_seen(node):
@@ -193,38 +157,7 @@ def test_another_speed_is_refused(node):
     assert status(node) is ControllerStatus.FASTER and "expected at most 1, got 1.5" in refused(node, 0.5)
 
 
-def test_reports_out_of_order_are_ignored_unless_the_clock_was_set_back():
-    node = SimulatedNode()
-    for now, expected in (
-        (0.0, ControllerStatus.OTHER),
-        (-0.3, ControllerStatus.OTHER),
-        (-5.0, ControllerStatus.HOLDING),
-    ):
-        node.report(0.0, 0.5 * (now == 0.0), now=NOW_S + now)
-        assert status(node, NOW_S + now) is expected
-
-
 # Past commands and measurements
-
-
-MS = 1_000_000
-
-
-def line(start_ns: int, speed: float) -> PlannedMotion:
-    """A motion from 0 at a speed, for 10 s."""
-    return PlannedMotion(start_ns, Motion(np.array([0.0, 10.0]), np.array([[[0.0], [speed]]])))
-
-
-def test_the_motion_that_was_published_last_counts_from_its_time_on():
-    present = PresentCommand()
-    for start_ms, speed in ((0, 1.0), (500, 2.0), (500, 3.0), (800, 4.0)):
-        present.published(line(start_ms * MS, speed), 0, 0)
-    position, velocity = commanded_at(present.sent, np.array([-1, 400, 600, 900]) * MS, 1)
-    np.testing.assert_allclose(velocity[:, 0], [np.nan, 1.0, 3.0, 4.0])
-    np.testing.assert_allclose(position[:, 0], [np.nan, 0.4, 0.3, 0.4])
-    present.published(line(500 * MS, 5.0), 0, 0)
-    present.drop()
-    assert commanded_at(present.sent, np.array([900]) * MS, 1)[0].tolist() == [[pytest.approx(np.nan, nan_ok=True)]]
 
 
 def test_what_was_executed_stays_known_and_nothing_else_stays(node):
@@ -238,44 +171,3 @@ def test_what_was_executed_stays_known_and_nothing_else_stays(node):
     np.testing.assert_allclose(known, [*was.values()], atol=1e-9)
     lasted = sorted(one.planned.motion.duration for one in sent)
     assert len(lasted) > 100 and lasted[len(lasted) // 2] < 0.05, "the executed part of 2 s"
-
-
-def test_between_joint_states_it_is_linear_unless_they_are_far_apart():
-    states = JointStates(("a",))
-    for time_ms, value in ((1, 0.0), (101, 2.0), (401, 3.0)):
-        states.update(["a"], np.array([value]), np.array([-value]), time_ms * MS, time_ms * MS)
-    position, velocity = measured_at(states.recent, np.array([0, 1, 26, 101, 201, 401, 402]) * MS, 1, np.zeros(1, bool))
-    np.testing.assert_allclose(position[:, 0], [np.nan, 0.0, 0.5, 2.0, np.nan, 3.0, np.nan])
-    np.testing.assert_allclose(velocity, -position)
-    states.drop_for_jump()
-    assert np.isnan(measured_at(states.recent, np.array([50]) * MS, 1, np.zeros(1, bool))).all()
-
-
-def test_each_joint_is_known_between_its_own_measurements() -> None:
-    states = JointStates(("a", "b"))
-    for time_ms in range(0, 201, 10):
-        states.update(["a"], np.array([time_ms * 1e-3]), np.zeros(1), time_ms * MS + 1, time_ms * MS + 1)
-        if time_ms % 100 == 0:
-            states.update(["b"], np.array([time_ms * 1e-3]), np.zeros(1), time_ms * MS + 1, time_ms * MS + 1)
-    at = np.array([5, 55, 95, 155, 195])
-    position, _ = measured_at(states.recent, at * MS + 1, 2, np.zeros(2, bool))
-    np.testing.assert_allclose(position, np.repeat(at[:, None] * 1e-3, 2, axis=1), atol=1e-12)
-
-
-def test_joints_measured_at_different_times_have_speeds_of_their_own() -> None:
-    states = JointStates(("a", "b"))
-    for time_ms in range(0, 201, 10):
-        states.update(["a"], np.array([time_ms * 1e-3]), np.zeros(1), time_ms * MS + 1, time_ms * MS + 1)
-        if time_ms % 50 == 0:
-            states.update(["b"], np.array([2e-3 * time_ms]), np.zeros(1), time_ms * MS + 1, time_ms * MS + 1)
-    np.testing.assert_allclose(states.speed(), [1.0, 2.0], rtol=1e-9)
-
-
-@pytest.mark.parametrize(("period", "silent"), [(0.01, 0.06), (0.002, 0.05)])
-def test_reports_read_late_are_as_far_apart_as_they_were_made(period: float, silent: float):
-    present, count = PresentCommand(), 5
-    for number in range(1, 20):
-        at_ns = ns(NOW_S + number * count * period)
-        present.take_report(ControllerReport(at_ns, State(*np.zeros((3, 2)))), at_ns, count)
-    assert present.period_s == pytest.approx(period)
-    assert not present.is_silent(at_ns + ns(silent - 0.005)) and present.is_silent(at_ns + ns(silent + 0.005))

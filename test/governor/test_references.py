@@ -38,12 +38,6 @@ def test_positions_mean_the_same_whatever_is_commanded(place, velocity):
     np.testing.assert_allclose(planned.motion.states_at(np.linspace(0, 0.6, 50))[1], 0.5, atol=1e-9)
 
 
-def test_a_start_is_where_the_plan_begins():
-    start = State(np.array([0.003]), np.array([0.5]), None)
-    planned = read(LINE + 0.003, commanded(0.0, 0.0), start=start)
-    assert planned.start_ns == ORIGIN_NS and planned.motion.begin.position[0] == pytest.approx(0.003)
-
-
 def test_velocities_lead_on_from_what_is_commanded():
     planned = read(np.full(10, 0.3), commanded(0.7, -0.4), "velocity")
     assert planned.motion.begin.position[0] == 0.7
@@ -61,11 +55,3 @@ def test_one_position_is_a_goal_that_is_not_passed(rows):
 def test_a_goal_that_nobody_can_reach_is_refused():
     with pytest.raises(Rejected, match="place: expected one that can be reached"):
         read(np.full(1, 1e30), commanded(0.0, 0.0))
-
-
-def test_noise_of_rows_is_taken_out():
-    noisy = LINE + np.random.default_rng(0).normal(scale=1e-3, size=len(LINE))
-    motion = read(noisy, commanded(0.0, 0.5)).motion
-    assert np.abs(extremes(motion)[:, 2]).max() < 1.0, "through the rows it would be 10 rad/s^2"
-    rows = motion.states_at(motion.knots[:-1], 1)[0][:, 0]
-    assert np.abs(rows - LINE[: len(rows)]).max() < 3e-3

@@ -93,20 +93,8 @@ def test_late_joint_states_say_nothing_about_a_clock_behind() -> None:
     assert clocks.clock.slack().early == pytest.approx(0.02) and clocks.clock.slack().late == pytest.approx(0.0403)
 
 
-def test_reports_go_before_joint_states_of_another_clock() -> None:
-    clocks = Clocks(15.0)
-    clocks.go()
-    other = clocks.clock.states
-    for _ in range(3):
-        clocks.steady_ns += 4 * MS
-        clocks.clock.take(other, clocks.steady_ns + EPOCH_NS + 5000 * MS, clocks.steady_ns)
-    assert clocks.read() == pytest.approx(-0.3)
-    measured_ns = clocks.clock.to_robot(clocks.clock.of_states(clocks.steady_ns + EPOCH_NS + 5000 * MS))
-    assert abs(measured_ns - clocks.steady_ns - clocks.robot_ns) <= MS, "just now, by the robot's clock"
-
-
-@pytest.mark.parametrize("every", [2.0, 10.0, 20.0, 100.0])
-@pytest.mark.parametrize("by", [-200.0, -30.0, -12.0, 12.0, 30.0, 200.0])
+@pytest.mark.parametrize("every", [2.0, 20.0, 100.0])
+@pytest.mark.parametrize("by", [-200.0, -12.0, 30.0])
 @pytest.mark.parametrize("whose", ["node", "robot", "both"])
 def test_a_clock_that_is_set_is_noticed_and_read_again_after_two_stamps(whose: str, by: float, every: float) -> None:
     clocks = Clocks(300.0, every=every)
@@ -121,14 +109,6 @@ def test_a_clock_that_is_set_is_noticed_and_read_again_after_two_stamps(whose: s
     assert clocks.clock.steps == 1
     assert found == ([] if whose == "node" else [pytest.approx(by * MS, abs=MS)])
     assert clocks.clock.at(0) == pytest.approx(time_ns, abs=MS // 100), "the time of motions goes on"
-
-
-def test_a_clock_set_back_in_silence_is_noticed_after_some_stamps() -> None:
-    clocks = Clocks(300.0)
-    clocks.go()
-    clocks.steady_ns += 100 * MS
-    clocks.set_clock(robot=-60.0)
-    assert clocks.go(12) == [pytest.approx(-60 * MS)]
 
 
 @pytest.mark.parametrize("reports", [True, False])
@@ -146,40 +126,6 @@ def test_stamps_that_were_held_up_and_arrive_at_once_are_no_step(every: float, r
             assert clocks.clock.set_ns == 0
         assert clocks.go(20) == []
     assert not clocks.clock.steps and not clocks.clock.is_doubted
-
-
-def test_one_stamp_that_is_off_is_not_believed() -> None:
-    clocks = Clocks(100.0)
-    clocks.go()
-    for off, doubted in ((5000.0, True), (-7.0, True), (0.0, False)):
-        clocks.set_clock(robot=off)
-        clocks.go(1)
-        clocks.set_clock(robot=-off)
-        assert clocks.clock.is_doubted == doubted
-        clocks.go(1)
-        assert clocks.read() == pytest.approx(-0.3) and not clocks.clock.is_doubted
-    clocks.steady_ns += 30 * MS
-    clocks.clock.take(clocks.stamps, clocks.steady_ns + clocks.robot_ns - 10 * MS, clocks.steady_ns)
-    assert not clocks.clock.is_doubted and not clocks.clock.steps
-
-
-def test_clocks_that_drift_apart_are_followed() -> None:
-    clocks = Clocks(30.0)
-    for _ in range(600):
-        clocks.go(5)
-        clocks.set_clock(robot=-0.005)  # 50 ppm
-        assert abs(clocks.read()) < 1.0
-    assert not clocks.clock.steps
-
-
-def test_what_was_received_before_the_clock_was_set_says_nothing_about_it() -> None:
-    clocks = Clocks()
-    clocks.go()
-    clocks.set_clock(node=30.0)
-    clocks.read()
-    for early in (8, 4, 0):
-        clocks.clock.take(clocks.stamps, clocks.steady_ns + clocks.robot_ns, clocks.steady_ns - early * MS)
-    assert clocks.clock.is_unsure
 
 
 class Machine(Clocks):
@@ -246,7 +192,7 @@ class Machine(Clocks):
 
 
 # A controller that reads the clock stands still where that is set back to before its motion: for 0.2 s, it is noticed.
-@pytest.mark.parametrize(("counts", "by"), [*product([True, False], [-30.0, -12.0, 12.0, 30.0, 200.0]), (True, -200.0)])
+@pytest.mark.parametrize(("counts", "by"), [*product([True, False], [-30.0, 12.0, 200.0]), (True, -200.0)])
 @pytest.mark.parametrize("whose", ["node", "robot", "both"])
 @pytest.mark.parametrize("just_sent", [False, True])
 def test_when_a_clock_is_set_the_controllers_command_goes_on(

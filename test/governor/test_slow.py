@@ -6,8 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from execution_cases import largest_jumps
-from pipelines import GIVEN, LIMITS, NOW_S, SimulatedNode, largest, limits, ratio, rejected
+from pipelines import GIVEN, LIMITS, NOW_S, SimulatedNode, largest, limits, ratio
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion
@@ -45,13 +44,6 @@ def away(motion: Motion, rows: np.ndarray) -> float:
     """Largest distance of a motion from any of these rows, rad."""
     positions = motion.states_at(np.linspace(0, motion.duration, 10_001))[0]
     return max(float(np.abs(positions - row).max(axis=1).min()) for row in rows)
-
-
-@pytest.mark.parametrize("rows", [SHAPE, SHAPE[:40]], ids=["as it is", "braked"])
-def test_what_reject_accepts_is_the_same_with_retime(rows: np.ndarray) -> None:
-    slowed, usual = (limited(action).send(rows * [1.0, 0.2]) for action in ("retime", "reject"))
-    assert slowed.delay == 0.0
-    assert all(np.array_equal(one, other) for one, other in zip(slowed.points, usual.points, strict=True))
 
 
 def test_a_plan_is_slowed_a_thousandfold_at_most() -> None:
@@ -110,12 +102,6 @@ def test_a_robot_beyond_a_position_limit_may_go_no_further_out() -> None:
         node.plan([0.0, 1.0], [[0.0, 0.0], [0.01, 0.0]])
 
 
-def test_what_slowing_does_not_help_is_refused_as_with_reject() -> None:
-    nodes = [limited(action, limits__position_max=[0.8, 1.0]) for action in ("reject", "retime")]
-    told = [str(rejected(node.send, SHAPE * [1.0, 0.2])) for node in nodes]
-    assert told[0] == told[1] and "position of a exceeds its limit by 0.2" in told[0]
-
-
 @pytest.mark.parametrize("size", [1.0, 1.3, 2.0])
 def test_a_stream_of_chunks_beyond_limits_is_one_motion_within_them(size: float) -> None:
     node, plan = limited(start_from="previous"), SHAPE * [1.1 * size, 0.3]
@@ -164,16 +150,10 @@ def test_velocities_after_slowed_ones_lead_on_from_where_the_robot_is() -> None:
     assert np.diff(commanded, axis=0).min() > -1e-6, "never back"
 
 
-def test_a_smaller_deceleration_is_kept() -> None:
-    trajectory = limited(limits__deceleration=[5.0, 3.0]).send(SHAPE * [1.2, 0.2])
-    least, _ = extremes(trajectory.motion)
-    assert trajectory.delay > 0 and -least[2, 0] <= 5.0 * KEPT
-
-
 def test_a_slowed_motion_begins_in_its_state_or_is_not_found() -> None:
     """Where all joints would have to turn at once, their accelerations could take either sign."""
     begun = 0
-    for seed in range(150):
+    for seed in range(80):
         random = np.random.default_rng(seed)
         moving = np.array([1.0, 1.0, 0.0])
         rows = np.vstack([np.zeros(3), random.normal(size=(8, 3)).cumsum(axis=0).cumsum(axis=0) * 0.01 * moving])
@@ -186,13 +166,6 @@ def test_a_slowed_motion_begins_in_its_state_or_is_not_found() -> None:
             begun += 1
             assert (np.abs(found.motion.begin.beyond(motion.begin)) <= [[1e-9], [1e-6], [1e-3]]).all(), seed
     assert begun > 20
-
-
-def test_a_slowed_plan_continues_where_the_robot_is_not_where_its_plan_was() -> None:
-    """The plan began 50 ms ago, and the robot rests: later plans that begin before the join read it without a jump."""
-    node = limited(start_from="previous")
-    trajectory = node.send(SHAPE * [2.0, 0.2], stamp=NOW_S - 0.05)
-    assert trajectory.delay > 0 and largest_jumps(trajectory.planned.motion)[0] < 1e-9
 
 
 def test_a_plan_with_a_kink_is_slowed_from_a_motion() -> None:

@@ -54,11 +54,3 @@ def test_a_goal_in_motion_is_braked_after_it() -> None:
     np.testing.assert_allclose(reached.position, GOAL["goal_position"], atol=1e-9)
     np.testing.assert_allclose(reached.velocity, goal["goal_velocity"], atol=1e-9)
     assert trajectory.motion.plan_until == pytest.approx(1.8) and not trajectory.points.velocity[-1].any()
-
-
-def test_positions_with_a_goal_end_there() -> None:
-    node = SimulatedNode()
-    way = START[0] + np.linspace(0, 1, 9)[1:, None] * np.array([0.05, 0.05])
-    trajectory = node.send_from(START[:2], way, goal_position=np.array([0.16, -0.14], np.float32))
-    np.testing.assert_allclose(trajectory.motion.end.position, [0.16, -0.14], atol=1e-7)
-    assert trajectory.motion.plan_until == np.inf

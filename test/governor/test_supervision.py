@@ -73,19 +73,6 @@ def test_a_held_robot_is_braked_once_and_goes_on_when_it_rests(node):
     np.testing.assert_allclose(trajectory.motion.begin.position, 0.24)
 
 
-@pytest.mark.parametrize("towards", [True, False])
-def test_a_joint_that_springs_back_to_its_command_is_not_braked(node, towards):
-    braked = []
-    for time in np.arange(0.0, 1.8, 0.01):
-        sprung = 0.0 if towards else -0.085
-        off = sprung if time > 1.5 else -0.04 * np.clip(time - 0.3, 0.0, 1.0)
-        position, velocity = node.commanded(NOW_S + time)[:2]
-        node.measure(position + off, velocity, now=NOW_S + time)
-        if node.tick(NOW_S + time) is not None:
-            braked.append(time)
-    assert len(braked) == (0 if towards else 1)
-
-
 def test_a_brake_does_not_wait_for_a_report_that_is_late(node):
     braked = []
     for time in np.arange(0.0, 1.2, 0.01):
@@ -122,12 +109,6 @@ def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over(node, hold):
         assert "until it is released" in refused(node, 0.8).message
         assert node.stop(NOW_S + 0.8) is None
     assert node.send(node.commanded(NOW_S + 0.8)[0] + LINE, now=NOW_S + 0.8) is not None
-
-
-def test_nothing_to_stop_is_no_trajectory():
-    node = SimulatedNode()
-    node.measure(0.0)
-    assert node.stop(NOW_S) is None
 
 
 @pytest.mark.parametrize("called", [0.0, 0.05, 0.15])

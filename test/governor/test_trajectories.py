@@ -34,15 +34,6 @@ def test_a_single_position_is_a_goal_at_which_the_robot_rests(times: list[float]
     assert trajectory.motion.plan_until == np.inf and trajectory.motion.duration == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("acceleration", [0.0, 2.0, 5.0])
-def test_a_single_position_is_hardly_passed_by_a_moving_robot(acceleration: float) -> None:
-    node = SimulatedNode()
-    node.report(0.0), node.measure(0.0)
-    start = (np.zeros(2), np.full(2, 0.2), np.full(2, acceleration))
-    trajectory = node.send_from(start, np.full((1, 2), 0.02), dt=0.4)
-    assert extremes(trajectory.motion)[1, 0].max() < 0.0202
-
-
 @pytest.mark.parametrize("count", [1, 10])
 def test_velocities_of_zero_are_the_fastest_stop(count: int) -> None:
     node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[5.0] * 2, limits__jerk=[100.0] * 2)
@@ -116,23 +107,6 @@ def test_times_increase_by_whole_nanoseconds_for_any_steps(
     assert end == "as_planned" or not trajectory.points.velocity[-1].any()
 
 
-def test_what_no_message_can_tell_is_rejected() -> None:
-    node = SimulatedNode()
-    node.measure(0.0)
-    late = rejected(node.plan, [0.0, 2.0**31 - 1], [[0.0, 0.0], [1e9, 1e9]])
-    assert late.reason in (RejectionReason.INVALID_TIMES, RejectionReason.BRAKE_IMPOSSIBLE)
-
-
-def test_uneven_positions_of_some_joints_pass_and_others_hold() -> None:
-    node = SimulatedNode(3, position_trajectory__end="stream", limits__start_deviation=0.0, publish__lead_time=0.0)
-    node.execute([1.0, 2.0, 3.0], [0.2, 0.0, 0.0])
-    times = np.array([0.1, 0.25, 0.3, 0.6])
-    trajectory = node.plan(times, 1.0 + 0.2 * times[:, None], names="a")
-    state = trajectory.motion.states_at(times)
-    assert np.allclose(state[0][:, 0], 1.0 + 0.2 * times) and np.allclose(state[0][:, 1:], [2.0, 3.0])
-    assert np.allclose(state[1][:-1, 0], 0.2) and np.allclose(state[2][:-1], 0.0, atol=1e-6)
-
-
 # The end
 
 
@@ -144,17 +118,6 @@ def test_a_plan_that_rests_at_its_end_is_clamped_to_rest_and_gets_no_brake(space
     assert trajectory.motion.plan_until == np.inf and trajectory.planned.motion.duration == pytest.approx(0.2)
     assert not trajectory.points.velocity[-1].any()
     assert np.allclose(trajectory.points.position[-1], 0.07)
-
-
-@pytest.mark.parametrize("space", [ControlSpace.ACCELERATION, ControlSpace.JERK])
-def test_a_residual_end_velocity_is_taken_away_smoothly_and_the_end_stays(space: ControlSpace) -> None:
-    node = SimulatedNode(publish__lead_time=0.0)
-    start = (np.zeros(2), np.array([0.009, -0.005]), np.zeros(2))
-    trajectory = node.send_from(start, np.zeros((50, 2)), space=space)
-    assert trajectory.motion.plan_until == np.inf and trajectory.motion.duration == pytest.approx(1.0)
-    assert not trajectory.points.velocity[-1].any()
-    assert np.allclose(trajectory.points.position[-1], [0.009, -0.005])
-    assert np.abs(extremes(trajectory.motion)[:, 2]).max() < 0.3
 
 
 @pytest.mark.parametrize("space", HELD)
@@ -192,19 +155,6 @@ def test_brakes_and_stops_use_the_deceleration_and_plans_are_held_to_it(decelera
     rows[20:] = -1.1 * deceleration
     told = rejected(node.send_from, (np.zeros(2), np.full(2, 2.0)), rows, space=ControlSpace.ACCELERATION).message
     assert "deceleration of a exceeds its limit by 10 %" in told
-
-
-def test_without_limits_a_brake_from_the_assumed_velocity_takes_its_time() -> None:
-    node = SimulatedNode(limits__assumed_velocity=0.5)
-    trajectory = node.send_from(MOVING, LINE)
-    planned = trajectory.planned.motion
-    assert planned.duration - planned.plan_until == pytest.approx(0.25, rel=0.2)
-
-
-def test_as_planned_leaves_the_end_alone() -> None:
-    trajectory = SimulatedNode(publish__end="as_planned").send_from(MOVING, LINE)
-    assert trajectory.motion.plan_until == np.inf and trajectory.motion.duration == pytest.approx(LEAD + 0.2)
-    assert np.allclose(trajectory.points.velocity[-1], 0.5, atol=1e-4)
 
 
 @pytest.mark.parametrize("action", ["warn", "reject"])
@@ -272,12 +222,6 @@ def test_a_plan_that_slows_down_to_its_end_is_not_refused(jerk: float):
     trajectory = node.send(0.1 * u * u * (3 - 2 * u), dt=0.02)
     assert np.abs(extremes(trajectory.motion)[:, 3]).max() <= jerk * 1.001
     assert (extremes(trajectory.motion)[1, 0] <= 0.101).all()
-
-
-def test_with_warn_a_violation_is_published_nevertheless() -> None:
-    node = SimulatedNode(limits__velocity=[0.1, 0.1], limits__action="warn")
-    node.send_from(MOVING, LINE)
-    assert [finding.reason for finding in node.warnings] == [RejectionReason.LIMITS]
 
 
 @pytest.mark.parametrize("away", [0.004, 0.05, 0.2])
