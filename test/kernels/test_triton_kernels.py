@@ -25,6 +25,11 @@ pytestmark = [
 ]
 
 
+def test_kernels_match_the_reference_in_the_interpreter(project_root):
+    run_checks("triton_checks", project_root, "-k", "any_shape", TRITON_CHECKS_DEVICE="cpu", TRITON_INTERPRET="1")
+
+
+@pytest.mark.thorough
 def test_kernels_hold_every_check_in_the_interpreter(project_root):
     run_checks("triton_checks", project_root, TRITON_CHECKS_DEVICE="cpu", TRITON_INTERPRET="1")
 
@@ -51,14 +56,14 @@ def test_every_kernel_compiles_without_spills_or_float64_for_narrower_data(proje
     assert {row["kernel"] for row in compiled} == ALL_KERNELS
 
 
-def run_checks(name: str, root: Path, **environment: str) -> None:
-    """Run a file of checks; compiled kernels are kept from run to run."""
+def run_checks(name: str, root: Path, *options: str, **environment: str) -> None:
+    """Run a file of checks, with options of pytest; compiled kernels are kept from run to run."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=900"]
     usual = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(root / "build" / "ptx")}
     examples = os.environ.get("TRITON_CHECKS_EXAMPLES", "1")  # of each map; `make offline` and the device take more
     kept = {**usual, "TRITON_CHECKS_EXAMPLES": examples, **environment}
     finished = subprocess.run(
-        [*command, HERE / f"{name}.py"],
+        [*command, *options, HERE / f"{name}.py"],
         env={key: value for key, value in {**os.environ, **kept}.items() if value},
         capture_output=True,
         text=True,
