@@ -65,7 +65,8 @@ def test_time_steps_count_what_they_do_in_the_library(shape: tuple[int, ...], dt
     assert message.dt == array("f", dt.reshape(-1))
     counted = np.reshape(message.dt, (-1, 1) if message.dt_per and dt.size > 1 else (-1, 2) if dt.size > 2 else -1)
     motion = torch.tensor(actions), torch.zeros(1, 3, dtype=torch.float64)
-    given, sent = velocity_step(*motion, dt=dt, dt_per=dt_per), velocity_step(*motion, dt=counted)
+    given = velocity_step(*motion, dt=torch.as_tensor(dt), dt_per=dt_per)
+    sent = velocity_step(*motion, dt=torch.as_tensor(counted))
     torch.testing.assert_close(given, sent, rtol=0, atol=0)
 
 
