@@ -26,7 +26,7 @@ from traj_integrator_ros.kernels import MAPS, ControlSpace
 
 
 @OPERATOR
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_derivatives_are_finite_differences_however_the_map_is_called(kernel, data):
     """Any inputs in any form, any backend, splines of any form."""
@@ -125,7 +125,7 @@ def test_jacobians_and_hessians_by_either_mode_agree_with_rows(kernel):
 
 
 @SIGNATURE
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_vmap_equals_a_loop(kernel, data):
     """Outputs and a gradient, for any arguments, with start, goal and dt in any form."""
@@ -153,7 +153,7 @@ def test_vmap_equals_a_loop(kernel, data):
 
 
 @OPERATOR
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_vjp_is_the_vector_jacobian_product(kernel, data):
     """With start, goal, mask and dt in any form, for any outputs and arguments."""

@@ -49,6 +49,7 @@ def test_kernels_hold_every_check_on_the_device(project_root):
     run_checks("triton_checks", project_root, TRITON_CHECKS_DEVICE="cuda", TRITON_CACHE_DIR="")
 
 
+@pytest.mark.thorough
 def test_every_kernel_compiles_without_spills_or_float64_for_narrower_data(project_root):
     """One architecture; `make offline` compiles for all, and with the oldest Triton as well."""
     compiled = printed("--sm", "120", root=project_root)

@@ -64,7 +64,8 @@ def test_turns_take_their_time_where_jerk_alone_counts(rows: int) -> None:
     assert float(motion.duration[0]) < (rows - 1) * (32 / 200) ** (1 / 3)  # with rests
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", [0, 1])
 def test_paths_that_turn_take_what_jerk_explains(seed: int) -> None:
     found = [time_path(turning) for family in FAMILIES for turning in turning_paths(family, EACH, seed)]
     failures = [(each.turning.family, index % EACH, each.failure) for index, each in enumerate(found) if each.failure]

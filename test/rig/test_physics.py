@@ -27,10 +27,7 @@ except Absent as absent:
     pytest.skip(str(absent), allow_module_level=True)
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = (
-    *("wall at 0.03", "slipped encoder", "second publisher", "grasps, SO-101"),
-    *("wall at 0.5, SO-101, with a grasp", "chunks, SO-101 without ROS, 0.8 s"),
-)
+QUICK = "slipped encoder", "second publisher", "grasps, SO-101", "wall at 0.5, SO-101, with a grasp"
 """One of each room, of the quickest."""
 OTHERS = [pytest.param(name, marks=pytest.mark.thorough) for name in SCENARIOS if name not in QUICK]
 
@@ -86,6 +83,7 @@ def test_any_drive_notices_a_wall_and_leaves_it(drive: Drive, speed: float, seed
     assert figures["unnoticed_s"] < 0.4 and figures["force_last"] < 20 and figures["tries"] == 1, figures
 
 
+@pytest.mark.thorough
 def test_the_arm_in_the_readmes_animation_feels_what_is_said() -> None:
     program = runpy.run_path(str(ROOT / "docs" / "figures" / "policy_on_an_arm.py"))
     logs = [program["played"](program[kind])[1] for kind in ("Straight", "Loop")]

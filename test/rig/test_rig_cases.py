@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.alone, pytest.mark.thorough]
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = (("clock-step--30ms", "stop-service"), ("respawn-stream", "states-end"))
-"""A clock, a stop, a restart, and joint states that end: on each of two cores."""
-OTHERS = (("clock-+60ms", "scaled-steps"), ("hold-old-state", "scaled-pause"))
+CASES = (
+    (("clock-step--30ms", "stop-service"), ("respawn-stream", "states-end")),
+    (("clock-+60ms", "scaled-steps"), ("hold-old-state", "scaled-pause")),
+)
+"""Clocks, stops, restarts, holds, joint states that end, and a slider: on each of two cores."""
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("cases", [QUICK, pytest.param(OTHERS, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("cases", CASES)
 def test_what_goes_wrong_on_a_real_robot_does_not_here(cases: tuple[tuple[str, ...], ...]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "RIG_READY"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": ROOT, "env": environment}
