@@ -68,13 +68,13 @@ rig: setup ## the real node, closed around an arm in real time, judged, in a qua
 soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS="--minutes 2" for less)
 	@$(in_environment) python -m soak $(ARGS)
 
-test: lint ## lint and all tests, on all cores (PYTEST_ARGS="--workers 1" uses one)
+test: lint ## lint and tests, on all cores (PYTEST_ARGS=--thorough adds those that take long; "--workers 1" uses one)
 	@$(in_environment) python -m pytest --workers $(workers) $(PYTEST_ARGS)
 
 stranger: setup ## a colcon workspace; and what depends on the torch, with PyPI's CUDA build (3 GB), in a second checkout
 	@scripts/stranger.sh
 
-coverage: setup ## all tests, and which lines of the kernels and the package they run, in all processes
+coverage: setup ## the tests, and which lines of the kernels and the package they run, in all processes
 	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target $(coverage)/packages coverage==7.10.7
 	@echo "import coverage; coverage.process_startup()" > $(coverage)/packages/sitecustomize.py
 	@rm -f $(coverage)/data*
@@ -82,7 +82,7 @@ coverage: setup ## all tests, and which lines of the kernels and the package the
 	$(measured) python -m coverage combine --quiet --rcfile=test/coverage.ini && \
 	$(measured) python -m coverage report --rcfile=test/coverage.ini
 
-matrix: ## part of the tests with every ROS 2, Python and torch available, into docs/compatibility.md (ARGS=--list)
+matrix: ## part of the tests with every ROS 2, Python and torch available, as rows of docs/compatibility.md (ARGS=--list)
 	@$(PYTHON) scripts/matrix.py $(ARGS)
 
 gpu: ## everything that needs a GPU, into build/gpu/: needs a torch with CUDA, no set-up (PARTS=sweep)
