@@ -11,7 +11,7 @@ import pytest
 from documentation_pages import ROOT
 from preloaded_process import PreloadedProcess
 
-pytestmark = [pytest.mark.ros, pytest.mark.usefixtures("panda_node")]
+pytestmark = [pytest.mark.ros, pytest.mark.usefixtures("fresh_panda_node")]
 
 
 def output_of(example: str, *arguments: str, until: str, log: Path) -> str:
@@ -30,7 +30,7 @@ def output_of(example: str, *arguments: str, until: str, log: Path) -> str:
 
 
 @pytest.fixture
-def start_from_previous(panda_node, folder):
+def start_from_previous(fresh_panda_node, folder):
     """The node with start_from = previous."""
     param_set = [folder / "bin" / "ros2", "param", "set", "/traj_integrator", "start_from"]
     subprocess.run([*param_set, "previous"], check=True, timeout=60)
