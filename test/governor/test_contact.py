@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, ArmLoop, SimulatedNode
+from pipelines import NOW_S, ArmLoop, SimulatedNode, rejected
 
 WALL = 0.3
 """Position at which the joint stops, rad."""
@@ -101,3 +101,20 @@ def test_the_command_goes_back_once_where_an_arm_is_held(held_s: float, lag_s: f
     stands, speeds = max(arm.commands)[0], np.diff(np.array(arm.commands)[:, 0]) / 0.01
     assert speeds.min() > -0.1 - 1e-6 and np.ptp(np.array(arm.commands[-100:])) < 1e-9, "slowly; then it stands"
     assert arm.commands[-1][0] == pytest.approx(stands if held_s < 0.3 else max(held, stands - 0.1), abs=0.012)
+
+
+def test_a_reading_that_jumps_for_no_known_reason_is_named_with_what_helps() -> None:
+    def read(arm: ArmLoop, _: np.ndarray) -> np.ndarray:
+        return arm.command(arm.time - 0.04)[0] - 0.15 * (arm.time > 0.8)
+
+    arm, ahead = ArmLoop(SimulatedNode(1, start_from="previous"), read), 0.04 * np.arange(1, 25)
+    arm.run(0.3)
+    arm.run(0.7, chunks(arm, lambda time: 0.3 * (time - 0.3 + ahead)))
+    arm.run(3.0)
+    assert arm.node.published.guard.brakes == 1 and not arm.node.published.guard.reason
+    now = NOW_S + arm.time
+    told = rejected(arm.node.send, np.full((24, 1), arm.place[0]), dt=0.04, now=now, stamp=now)
+    stands = arm.commands[-1][0]
+    assert f"its command, {stands:.6g}, from which the robot is measured -0.15 away" in told.message
+    assert "deactivate and activate the node" in told.message
+    assert arm.node.send(np.full((24, 1), stands), dt=0.04, now=now, stamp=now) is not None, "which stands, as a rule"

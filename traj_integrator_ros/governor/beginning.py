@@ -36,6 +36,8 @@ _OF_PACE = 1.5
 """Factor on the mean speed of a plan, since its first step may be the fastest one."""
 _ANEW = "; a policy that went on while the robot was slowed or stopped begins anew from where it is (~/committed)"
 """What the sender of a plan that begins elsewhere has to do: a part of the refusal."""
+_TAKEN_ANEW = " for no known reason; if it is there, deactivate and activate the node"
+"""What to do where a robot is believed to be where it is commanded to be, against its joint states: another part."""
 
 
 class Beginning:
@@ -164,9 +166,13 @@ class Beginning:
         parameter = "parameter limits.start_deviation" + ", and its own pace" * bool(has_first and not starts)
         if stands_away:
             parameter = "parameter supervision.deviation, since the robot stands away from its command"
+        near = f"the robot's {places[:2][-1][joint]:.6g}{_ANEW}"
+        away = np.broadcast_to(self._published.guard.offset, command.shape)[joint]
+        if away and measured is not None and not stands_away:
+            near = f"its command, {command[joint]:.6g}, from which the robot is measured {away:.4g} away{_TAKEN_ANEW}"
         text = (
             f"sequence: its first position of {self._parameters.joint_names[joint]} is {first[joint]:.6g}, expected "
-            f"within {reach[joint]:.4g} ({parameter}) of the robot's {places[:2][-1][joint]:.6g}{_ANEW}"
+            f"within {reach[joint]:.4g} ({parameter}) of {near}"
         )
         if stands_away:
             raise Rejected(RejectionReason.DEVIATION, text)

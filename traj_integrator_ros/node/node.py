@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 import traceback
 
 from rclpy.clock import Clock, ClockType
@@ -103,6 +104,7 @@ class IntegratorNode(LifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Accept input and publish."""
+        self._handlers.services.active_since_s = time.monotonic()
         self._handlers.state = ACTIVE
         self._say("active")
         return super().on_activate(state)

@@ -90,6 +90,8 @@ class Services:
         """Time of the latest ~/stop and its motion, until the response is sent."""
         self.stopped_s = 0.0
         """When ~/stop was called last, s of the steady clock."""
+        self.active_since_s = 0.0
+        """When the node was activated, s of the steady clock: calls that came before wait from then on."""
 
     def serve(self, call: Call) -> None:
         """Handle a call, now or later; the response says whether that succeeded."""
@@ -103,7 +105,8 @@ class Services:
 
     def refuse_late(self, calls: deque[Call]) -> None:
         """Refuse the oldest waiting calls if they have waited for too long, and the newest if there are too many."""
-        while calls and calls[0].age_s > CALL_WAITS_S:
+        now_s = time.monotonic()
+        while calls and now_s - max(calls[0].arrived_s, self.active_since_s) > CALL_WAITS_S:
             self._refuse(calls.popleft(), f"a turn within {CALL_WAITS_S:g} s")
         while len(calls) > MOST_CALLS:
             self._refuse(calls.pop(), f"at most {MOST_CALLS} waiting calls")
