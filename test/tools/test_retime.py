@@ -77,7 +77,7 @@ def test_a_figure_shows_the_motion_over_the_one_before_with_the_limits(plan, rob
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         assert retime.main([str(plan), *options]) == 0
     text = plot.read_text()
-    assert "recorded" in text and "trajectory" in text and "plan.csv, retimed" in text
+    assert "input" in text and "trajectory" in text and "plan.csv, retimed" in text
 
 
 def test_a_duration_too_short_is_a_failure_that_names_the_shortest(plan, robot, tmp_path, capsys):

@@ -96,7 +96,7 @@ def draw_motion(
                 axes.tick_params(labelsize=9)
                 axes.margins(x=0.02)
                 if quantity in behind and joint in reference.joint_names:
-                    _draw_curve(axes, behind[quantity], reference.joint_names.index(joint), MOTION_GREY, 4, "recorded")
+                    _draw_curve(axes, behind[quantity], reference.joint_names.index(joint), MOTION_GREY, 4, "input")
                 if quantity not in drawn:
                     axes.text(0.5, 0.5, "a single point", transform=axes.transAxes, ha="center", va="center")
                     continue
