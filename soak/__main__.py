@@ -69,7 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("build/soak"), metavar="DIR", help="default: %(default)s")
     for name, default, unit, what in (
         ("minutes", 10.0, "M", ""),
-        ("warmup", 60.0, "S", "time before, in which memory and latency do not count "),
+        ("warmup", 120.0, "S", "time before, in which memory and latency do not count "),
         ("load", 1.0, "X", "multiple of the usual rates; above 1, refusals count, and not rates and latencies "),
         *((name, value, "X", "limit of the judge ") for name, value in Limits()._asdict().items()),
     ):

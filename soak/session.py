@@ -31,9 +31,12 @@ _SPIN_S = 0.02
 _MOST_AT_ONCE = 8
 """Number of messages of one role that are sent between two looks at what has come."""
 BURST = 900
-"""Number of calls that are made at once before the warm-up: the middleware keeps the memory in which calls have waited,
-so that what a stall needs does not look like a leak. Its queue holds 1,000.
+"""Number of calls that are made at once at the beginning of the warm-up: the middleware keeps the memory in which calls
+have waited, so that what a stall needs does not look like a leak. Its queue holds 1,000.
 """
+_BURSTS = 5
+"""Number of such bursts: how many of their calls wait in the middleware at the same time is left to chance."""
+_BETWEEN_BURSTS_S = 2.0
 _STABLE_FOR = 3
 """Number of statuses in a row with equal counts, after which nothing is in transit any more."""
 
@@ -122,8 +125,11 @@ class _Session:
     def _send(self, begun: dict[str, dict[str, int]]) -> None:
         total_s, sample_s = self._record.warmup_s + self._record.duration_s, 0.0
         self._progress.stage("Soaking", total_s)
-        for _ in range(BURST):
-            self._roles["optimizer"].send()
+        for _ in range(_BURSTS):
+            for _ in range(BURST):
+                self._roles["optimizer"].send()
+            self._participant.spin(_BETWEEN_BURSTS_S)
+            self._take()
         for now_s in self._paced():
             if now_s >= total_s:
                 break

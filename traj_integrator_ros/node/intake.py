@@ -19,7 +19,8 @@ from rclpy.waitable import NumberOfEntities, Waitable
 
 from ..wire.readers import SequenceGaps
 from .accounts import Accounts
-from .rclpy_features import request_age_s, sends_response
+from .answers import Answers
+from .rclpy_features import request_age_s
 
 GIVES_WAY_S = 0.02
 """Time, s, after which a waiting message gives way to newer ones of its topic: two periods of the supervision."""
@@ -84,9 +85,9 @@ class Call:
         """Return an empty response."""
         return self._service.srv_type.Response()
 
-    def answer(self, response: object) -> bool:
-        """Send the response; returns False if the caller has not been discovered yet."""
-        return sends_response(self._service, response, self._header)
+    def answer(self, response: object, answers: Answers) -> None:
+        """Send the response."""
+        answers.send(self._service, response, self._header)
 
 
 class _Topic:

@@ -6,6 +6,7 @@ for an empty callback of a timer, and this one 0.4 ms (`python -m benchmarks --s
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -19,6 +20,8 @@ from rclpy.subscription import Subscription
 from rclpy.task import Task
 from rclpy.timer import Timer
 from rclpy.waitable import NumberOfEntities, Waitable
+
+from .answers import Answers
 
 _KINDS = "subscription", "guard_condition", "timer", "service"
 _FOREVER_NS = -1
@@ -44,6 +47,8 @@ class LeanExecutor(SingleThreadedExecutor):
         self._events_s = 0.0
         self._wait_set: Any = None
         self._begun: deque[Task] = deque()
+        self._answers = Answers()
+        self._calls = {**_CALLED, "service": self._call_service}
 
     def wake(self) -> None:
         """End the waiting, because entities were created or removed."""
@@ -79,17 +84,20 @@ class LeanExecutor(SingleThreadedExecutor):
         except InvalidHandle:
             self._changed = True
             return
-        wait_set.wait(_FOREVER_NS if timeout_sec is None or timeout_sec < 0 else round(timeout_sec * 1e9))
+        self._answers.send_again()
+        longest_s = float("inf") if timeout_sec is None or timeout_sec < 0 else timeout_sec
+        longest_s = min(longest_s, max(0.0, self._answers.due_s - time.monotonic()))
+        wait_set.wait(round(longest_s * 1e9) if math.isfinite(longest_s) else _FOREVER_NS)
         if not self._context.ok():
             raise ExternalShutdownException
         ready = {kind: set(wait_set.get_ready_entities(kind)) for kind in _KINDS}
         calls: list[Callable[[], None]] = [
             lambda waitable=waitable: _execute(waitable) for waitable in waitables if waitable.is_ready(wait_set)
         ]
-        for kind in _CALLED:
+        for kind in self._calls:
             for entity in entities[kind] if ready[kind] else ():
                 if entity.handle.pointer in ready[kind]:
-                    calls.append(lambda entity=entity, call=_CALLED[kind]: call(entity))
+                    calls.append(lambda entity=entity, call=self._calls[kind]: call(entity))
         for call in calls:
             try:
                 call()
@@ -118,6 +126,12 @@ class LeanExecutor(SingleThreadedExecutor):
         self._wait_set = rclpy_implementation.WaitSet(
             *(getattr(count, name) for name in NumberOfEntities.__slots__), self._context.handle
         )
+
+    def _call_service(self, service: Service) -> None:
+        with service.handle:
+            request, header = service.handle.service_take_request(service.srv_type.Request)
+        if header is not None:
+            self._answers.send(service, service.callback(request, service.srv_type.Response()), header)
 
     def _run_tasks(self) -> None:
         for _ in range(len(self._begun)):
@@ -157,16 +171,8 @@ def _call_subscription(subscription: Subscription) -> None:
         subscription.callback(taken[0])
 
 
-def _call_service(service: Service) -> None:
-    with service.handle:
-        request, header = service.handle.service_take_request(service.srv_type.Request)
-    if header is not None:
-        service.send_response(service.callback(request, service.srv_type.Response()), header)
-
-
 _CALLED: dict[str, Callable[[Any], None]] = {
     "timer": _call_timer,
     "guard_condition": _call_guard,
     "subscription": _call_subscription,
-    "service": _call_service,
 }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import time
-import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -17,7 +16,6 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
-from rclpy.service import Service
 
 _LONGEST_WAY_S = 5e-3
 """Longest transport of a request on one machine, s: if stamps show a longer one, the clocks may differ."""
@@ -62,17 +60,6 @@ def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> 
             if publish(ctypes.c_void_p(publisher.handle.pointer), ctypes.byref(serialized), None) == 0:
                 return
     publisher.publish(b"".join(parts))  # The error of rclpy says what is wrong.
-
-
-def sends_response(service: Service, response: object, header: object) -> bool:
-    """Send a response; returns False if the middleware has not discovered the caller, for which it waits 100 ms.
-
-    rclpy itself only logs a warning in that case.
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", RuntimeWarning)
-        service.send_response(response, header)
-    return not any("failed to send response" in str(one.message) for one in caught)
 
 
 def request_age_s(header: object) -> float:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Timer
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from rclpy.lifecycle import LifecycleNode
@@ -25,6 +25,7 @@ from ..requests.rejection import Rejected, RejectionReason
 from ..wire import messages
 from ..wire.readers import nanoseconds
 from .accounts import Accounts
+from .answers import Answers
 from .goal_server import GoalServer, Publisher
 from .intake import CALL_WAITS_S, MOST_CALLS, Call
 
@@ -33,10 +34,6 @@ _LATER_S = 5e-4
 Result = TypeVar("Result")
 Steps = Generator[None, None, None]
 """A handler that may take long: a generator that yields until the response is complete."""
-_AGAIN_S = 0.25
-"""Time, s, after which a response that the middleware did not send is sent again."""
-_TRIES = 3
-"""Number of times that such a response is sent: each takes 100 ms."""
 STOP = "stop"
 """Name of the service whose calls are neither counted nor timed, since it concerns no sequence."""
 _OVER = object()
@@ -66,16 +63,6 @@ class _Open:
     steps: Steps
 
 
-class _Unsent(NamedTuple):
-    """A response that the middleware has not sent."""
-
-    call: Call
-    response: Any
-    tries: int = 0
-    due_s: float = 0.0
-    """When it is sent again, s of the steady clock."""
-
-
 class Services:
     """Handles calls; the method with the name of a service fills in its response."""
 
@@ -85,7 +72,7 @@ class Services:
         self._accounts = accounts
         self._open: list[_Open] = []
         """Calls whose handlers have begun."""
-        self._unsent: list[_Unsent] = []
+        self.answers = Answers()
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
         """Time of the latest ~/stop and its motion, until the response is sent."""
         self.stopped_s = 0.0
@@ -236,22 +223,8 @@ class Services:
             if response.success:
                 self._accounts.service_latency.add(call.age_s)
         self._complete(response, call.age_s)
-        self._send(_Unsent(call, response))
-
-    def _send(self, answer: _Unsent) -> None:
-        with self._accounts.guard(answer.call.name):  # The caller may be gone.
-            if not answer.call.answer(answer.response) and answer.tries < _TRIES:
-                due_s = time.monotonic() + _AGAIN_S
-                self._unsent.append(answer._replace(tries=answer.tries + 1, due_s=due_s))
-
-    def send_again(self) -> None:
-        """Send responses again whose callers had not been discovered."""
-        now_s, waiting = time.monotonic(), self._unsent
-        if waiting:
-            self._unsent = [answer for answer in waiting if answer.due_s > now_s]
-            for answer in waiting:
-                if answer.due_s <= now_s:
-                    self._send(answer)
+        with self._accounts.guard(call.name):  # The caller may be gone.
+            call.answer(response, self.answers)
 
     def _steps(self, name: str, request: object, response: object) -> Steps:
         steps = getattr(self, name)(self._handlers.accepting(), request, response)

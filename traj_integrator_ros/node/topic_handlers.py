@@ -293,7 +293,7 @@ class TopicHandlers:
         intake, until_s = self.entities.intake, time.monotonic() + _TURN_S
         self._attend(intake.read_ready())
         self.services.go_on()
-        self.services.send_again()
+        self.services.answers.send_again()
         while (one := intake.next()) is not None:
             self._answer(one)
             if not intake.waits:
