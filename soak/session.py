@@ -31,12 +31,15 @@ _SPIN_S = 0.02
 _MOST_AT_ONCE = 8
 """Number of messages of one role that are sent between two looks at what has come."""
 BURST = 900
-"""Number of calls that are made at once at the beginning of the warm-up: the middleware keeps the memory in which calls
+"""Number of calls that are made at once before the warm-up: the middleware keeps the memory in which calls
 have waited, so that what a stall needs does not look like a leak. Its queue holds 1,000.
 """
-_BURSTS = 5
-"""Number of such bursts: how many of their calls wait in the middleware at the same time is left to chance."""
+_SAME_MIB = 0.5
+"""Growth of memory, MiB, below which a burst counts as one that needed no more: statuses and logs take as much."""
+_FULL_AFTER = 5
+"""Number of such bursts in a row after which the queue has been full: how many calls wait at once is left to chance."""
 _BETWEEN_BURSTS_S = 2.0
+"""Time, s, in which the node answers or refuses the calls of a burst."""
 _STABLE_FOR = 3
 """Number of statuses in a row with equal counts, after which nothing is in transit any more."""
 
@@ -99,6 +102,7 @@ class _Session:
         for role in self._roles.values():
             role.ledger.new_latencies_s()
             role.faults.clear()
+        self._fill()
         self._send(begun)
         self._progress.stage("Closing the books")
         # Rejected sequences never get an answer.
@@ -122,14 +126,21 @@ class _Session:
             self._participant.spin(GREETING_S)
             self._take()
 
-    def _send(self, begun: dict[str, dict[str, int]]) -> None:
-        total_s, sample_s = self._record.warmup_s + self._record.duration_s, 0.0
-        self._progress.stage("Soaking", total_s)
-        for _ in range(_BURSTS):
+    def _fill(self) -> None:
+        """Make calls in bursts until these need no more memory of the node, at most for the time of a warm-up."""
+        most, same, end_s = 0.0, 0, time.monotonic() + self._record.warmup_s
+        while same < _FULL_AFTER and time.monotonic() < end_s:
             for _ in range(BURST):
                 self._roles["optimizer"].send()
             self._participant.spin(_BETWEEN_BURSTS_S)
             self._take()
+            resident = self._node.memory_bytes("VmRSS") / 2**20
+            same = same + 1 if resident - most < _SAME_MIB else 0
+            most = max(most, resident)
+
+    def _send(self, begun: dict[str, dict[str, int]]) -> None:
+        total_s, sample_s = self._record.warmup_s + self._record.duration_s, 0.0
+        self._progress.stage("Soaking", total_s)
         for now_s in self._paced():
             if now_s >= total_s:
                 break
