@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from plain_scenes import quiet
 
 from rig import judge
 from soak.streams.core import Message, NodeCore
@@ -56,10 +55,11 @@ def run(as_meant: Run) -> Run:
 
 def a_scene(policy: Policy) -> Scene:
     sending = Sending(10.0, 0.0, (0.005, 0.005), 0.0, 0.0, 0.0, BEGIN_S + 0.3, BEGIN_S + 4.0)
-    return dataclasses.replace(
-        quiet(), bounds=MEANT.times(1.3, 1.3, 1.3), position_min=np.full(2, -0.5), position_max=np.full(2, 1.5),
-        start=np.zeros(2), droop=np.zeros(2), sending=sending, form=policy.form, policy=lambda _: policy,
-        forward=np.ones(2), perfect=True,
+    return Scene(
+        seed=0, bounds=MEANT.times(1.3, 1.3, 1.3), position_min=np.full(2, -0.5), position_max=np.full(2, 1.5),
+        complete=True, start=np.zeros(2), lag=0.0, droop=np.zeros(2), noise=0.0, quantization=0.0, disturbances=(),
+        transport=(0.002, 0.003), joint_rate=500, state_rate=250, state_is_next=False, from_desired=False,
+        lead_time=0.02, sending=sending, form=policy.form, policy=lambda _: policy, forward=np.ones(2), perfect=True,
     )  # fmt: skip
 
 
