@@ -35,15 +35,11 @@ emulated=(qemu-aarch64-static -L "$root" "$root/usr/bin/python$version" -P)
 (unset PYTHONPATH && . .venv/environment.sh && python test/kernels/result_bits.py) | tail -n +2 | diff - "$folder/bits"
 echo "arm64: the same bits as on this machine for $(wc -l < "$folder/bits") kinds of results"
 # Left out: tests that trace or compile (no compiler in that root, and Dynamo takes minutes to import), of Triton (no wheel),
-# those that start processes, which this machine would have to emulate by itself, and that of the most steps, two hundred.
-left_out=(--ignore=test/kernels/test_native_absent.py --ignore=test/kernels/test_operators_tracing.py
-  --ignore=test/kernels/test_triton_kernels.py)
+# and those that start processes, which this machine would have to emulate by itself.
+left_out=(--ignore=test/kernels/test_native_absent.py --ignore=test/kernels/test_triton_kernels.py)
 for name in kernels/test_native.py::test_every_instruction_set_gives_the_same_bits \
-  kernels/test_errors.py::test_errors_are_the_same_inside_a_compiled_function_and_under_vmap \
-  kernels/test_public_functions.py::test_{compiles,a_number_for_dt_that_changes,exports,a_traced_fit} \
-  kernels/test_integration_utils.py::test_{torch_compile,matrix_form_compiles} \
-  engine/test_direct.py::test_nothing_is_read_or_written_beyond_the_arrays \
-  kernels/test_integration_utils_buffers.py::test_two_hundred_optimizer_steps_grow_no_memory; do
+  kernels/test_public_functions.py::test_{compiles,a_number_for_dt_that_changes,exports,a_traced_fit,function_transforms,import} \
+  engine/test_direct.py::test_nothing_is_read_or_written_beyond_the_arrays; do
   left_out+=("--deselect=test/$name")
 done
 exec "${emulated[@]}" -m pytest -v -p no:cacheprovider -o timeout=0 "${left_out[@]}" \

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -165,32 +165,6 @@ def _missing_cuda() -> str:
 def project_root() -> Path:
     """The root folder of the repository."""
     return PROJECT_ROOT
-
-
-@pytest.fixture(scope="session")
-def quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A C++ compiler that does not optimize: it takes half the time and computes the same numbers."""
-    compiler = tmp_path_factory.mktemp("compiler") / "c++"
-    without = 'for word do shift; case "$word" in -O[123] | -g1) ;; *) set -- "$@" "$word" ;; esac; done'
-    compiler.write_text(f'#!/bin/sh\n{without}\nexec {os.environ.get("CXX", "c++")} "$@"\n', encoding="utf-8")
-    compiler.chmod(0o755)
-    return compiler
-
-
-@pytest.fixture
-def quick_inductor(quick_compiler: Path) -> Iterator[None]:
-    """Inductor with that compiler, without precompiled headers and without trials of instruction sets."""
-    import torch._inductor
-
-    wanted = {
-        "cpp.cxx": (None, str(quick_compiler)),
-        "cpp.vec_isa_ok": False,
-        "cpp_cache_precompile_headers": False,
-        "aot_inductor.precompile_headers": False,
-    }
-    known = torch._inductor.config.get_config_copy()
-    with torch._inductor.config.patch({name: value for name, value in wanted.items() if name in known}):
-        yield
 
 
 @pytest.fixture(scope="session")

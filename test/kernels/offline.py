@@ -1,7 +1,7 @@
-"""Compile the Triton kernels for absent GPUs: `python test/kernels/offline.py [--sm ...] [--json] [PATTERN ...]`.
+"""Compile the Triton kernels for absent GPUs: `python test/kernels/offline.py [--sm ...]`.
 
-Prints a table of registers, spilled bytes and float64 instructions of a thread, or a line of JSON for each kernel and
-architecture; `make offline` does so with the newest and the oldest Triton. The launchers run unchanged on tensors
+Prints registers, spilled bytes and float64 instructions of a thread, a line of JSON for each kernel and architecture;
+`make offline` does so with the newest and the oldest Triton. The launchers run unchanged on tensors
 without memory, with a recorder in place of the launch, so that exactly the kernels that would be launched on a device
 are compiled. Needs TRITON_INTERPRET to be unset while triton is imported. Works with every Triton from 3.2 on (torch
 2.6); whatever that one's assembler does not know is left out.
@@ -40,12 +40,7 @@ POINTERS = {
     torch.float64: "*fp64", torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16",
     torch.int32: "*i32", torch.int64: "*i64",
 }  # fmt: skip
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-BATCH, HORIZON, POOL = 100_000, 16, 3
-# Numbers of joints that give programs of each shape: the usual one, one joint, as many as fit.
-DOFS = (7, 1, 32)
-QUICK = re.compile("float32 (D7|degree 4 to a goal)")
-"""One launch for each kernel."""
+BATCH, HORIZON, DOF, POOL = 100_000, 16, 7, 3
 
 
 class Launch(NamedTuple):
@@ -60,71 +55,36 @@ class Launch(NamedTuple):
 
 
 def main() -> None:
-    """Compile and print."""
+    """Compile, and print a line of JSON for each kernel and architecture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--all", action="store_true", help="all dtypes and sizes, not one or two launches of each kernel"
-    )
     parser.add_argument("--sm", type=int, nargs="*", default=ARCHITECTURES, help="architectures")
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each kernel and architecture")
-    parser.add_argument("patterns", nargs="*", help="regular expressions for the names of launches")
     arguments = parser.parse_args()
-    pattern = re.compile("|".join(arguments.patterns))
     seen = set()
-    if not arguments.json:
-        print(f"triton {triton.__version__}: registers / spilled bytes / float64 instructions")
-        print(f"{'':75}" + "".join(f"{f'sm_{sm}':>12}" for sm in arguments.sm))
     for name, launch in launches():
-        if not pattern.search(name) or not (arguments.all or QUICK.search(name)):
-            continue
         for recorded in record(name, launch):
             made = source(recorded)
             variant = recorded.kernel, str(made.signature), str(made.constants), str(recorded.options)
-            if variant in seen:
-                continue
-            seen.add(variant)
-            head = {"launch": name, "kernel": recorded.kernel.fn.__name__}
-            if not arguments.json:
-                print(f"{name:55}{head['kernel']:20}", end="")
-            for sm in arguments.sm:
-                found = compiled(recorded, sm)
-                line = json.dumps({**head, "architecture": sm, **found}) + "\n"
-                print(line if arguments.json else f"{' / '.join(map(str, found.values())):>12}", end="", flush=True)
-            print(end="" if arguments.json else "\n")
+            if variant not in seen:
+                seen.add(variant)
+                for sm in arguments.sm:
+                    head = {"launch": name, "kernel": recorded.kernel.fn.__name__, "architecture": sm}
+                    print(json.dumps(head | compiled(recorded, sm)), flush=True)
 
 
 def launches() -> Iterator[tuple[str, partial]]:
-    """Names and launchers for every kernel, in each variant with different machine code.
-
-    A variant is a direction, a dtype, a dof, and whether steps are of one length; for splines of 7 joints, a degree and
-    whether there is a goal.
-    """
-    for kernel, vjp, dtype in product(MAPS.values(), (False, True), DTYPES):
-        operator, scheme = kernel.operator, (*kernel.scheme, None)
-        head = f"{'vjp' if vjp else 'forward'} {str(dtype).removeprefix('torch.')}"
-        begin = partial(start, operator, vjp, dtype)
-        if operator.goals:
-            for degree, goal in product((3, 4, 5), (False, True)) if kernel.name == "bspline_tight" else ():
-                name = f"bspline {head} degree {degree}{' to a goal' if goal else ''}"
-                yield name, partial(begin, 7, (degree, *scheme[1:]), goal)
-            continue
-        for dof in DOFS[:1] if kernel.uniform_dt_only else DOFS:
-            yield f"{kernel.name} {head} D{dof}", partial(begin, dof, scheme, False)
-        if not kernel.uniform_dt_only:
-            name = f"{kernel.name} {head} D{DOFS[0]}, steps of any length"
-            yield name, partial(begin, DOFS[0], scheme, False, HORIZON)
+    """Names and launchers for each kernel and direction, with steps of one length and of any; for splines, a goal."""
+    for kernel, vjp in product(MAPS.values(), (False, True)):
+        name, begin = f"{kernel.name} {'vjp' if vjp else 'forward'}", partial(start, kernel.operator, vjp)
+        scheme = (*kernel.scheme, None)
+        if not kernel.operator.goals:
+            yield name, partial(begin, scheme)
+            if not kernel.uniform_dt_only:
+                yield f"{name}, steps of any length", partial(begin, scheme, steps=HORIZON)
+        elif kernel.name == "bspline_tight":
+            yield name, partial(begin, (4, *scheme[1:]), goal=True)
 
 
-def start(
-    operator: StepOperator,
-    vjp: bool,
-    dtype: torch.dtype,
-    dof: int,
-    scheme: tuple[object, ...],
-    goal: bool,
-    steps: int = 1,
-    horizon: int = HORIZON,
-) -> None:
+def start(operator: StepOperator, vjp: bool, scheme: tuple[object, ...], *, goal: bool = False, steps: int = 1) -> None:
     """Start a launcher with every optional argument, all upstream gradients and pools, on tensors without memory."""
     empty = partial(torch.empty, device="meta")
     index = empty(BATCH, dtype=torch.int32)
@@ -135,11 +95,11 @@ def start(
     there = [k < kinds for kinds in (operator.starts, operator.goals if goal else 0) for k in range(4)]
     indices = index, index if goal else None
     if vjp:
-        upstream = [empty(BATCH, operator.output_horizon(horizon, scheme), dof, dtype=dtype) for _ in range(4)]
+        upstream = [empty(BATCH, operator.output_horizon(HORIZON, scheme), DOF) for _ in range(4)]
         counts = POOL, POOL if goal else -1
-        launcher(VjpInputs(upstream, indices, dt, counts, horizon, (True, *there)), **options)
+        launcher(VjpInputs(upstream, indices, dt, counts, HORIZON, (True, *there)), **options)
     else:
-        action, pool = empty(BATCH, horizon, dof, dtype=dtype), empty(POOL, dof, dtype=dtype)
+        action, pool = empty(BATCH, HORIZON, DOF), empty(POOL, DOF)
         launcher(Inputs((action, *(pool if one else None for one in there)), indices, dt), **options)
 
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, Trajectory, backend_info, control_map
 
@@ -190,16 +189,3 @@ def cost(outputs) -> Tensor:
 def assert_all_close(got, expected, tolerance: float = 1e-9) -> None:
     for a, b in zip(got, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
-
-
-class OperatorCalls(TorchDispatchMode):
-    """Records every call of one of our operators with its arguments."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[tuple[torch._ops.OpOverload, tuple]] = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func.namespace == "traj_integrator":
-            self.calls.append((func, args))
-        return func(*args, **(kwargs or {}))

@@ -86,21 +86,6 @@ def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, argument, 
             kernel.step(**{**arguments(kernel), **options, argument: value})
 
 
-@pytest.mark.thorough
-@SIGNATURE
-def test_errors_are_the_same_inside_a_compiled_function_and_under_vmap(kernel):
-    case = signature_case(kernel, batch=B)
-    inputs = case.values
-    inputs[2] = inputs[2][:, :1]
-    for transformed in (
-        lambda: torch.compile(case.function(), backend="eager")(*inputs),
-        lambda: torch.vmap(case.function())(*(x[None] for x in inputs)),
-    ):
-        torch._dynamo.reset()
-        with pytest.raises(ValueError, match=r"^start_velocity: expected shape \[rows, dof = 2\], got \[3, 1\]"):
-            transformed()
-
-
 @MAP
 @pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("horizon", [1, 2])

@@ -260,28 +260,3 @@ def test_a_step_kernel_is_its_specification_for_traj_dt_in_every_form(case, form
             expected = spec_trajectory(map_name, action, start, None, steps[b], ())
             for output, numbers in zip(outputs, expected, strict=True):
                 assert np.linalg.norm(output[b] - numbers) <= tolerance * np.linalg.norm(numbers)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("fullgraph", [False, True])
-def test_torch_compile_breaks_the_graph_where_a_kernel_writes_into_buffers(fullgraph):
-    """Torch cannot trace writes into the caller's memory; if graph breaks are allowed, the result is the eager one."""
-    case = STEP_KERNELS[0]
-    arguments = case.arguments(requires_grad=True)
-    buffers = case.buffers(arguments.action)
-    expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.action)
-    torch.compiler.reset()
-    compiled = torch.compile(lambda: squares(case.apply(arguments, buffers)), fullgraph=fullgraph, backend="aot_eager")
-    if fullgraph:
-        with pytest.raises(Exception, match="is_inference"):
-            compiled()
-    else:
-        torch.testing.assert_close(torch.autograd.grad(compiled(), arguments.action), expected)
-
-
-@pytest.mark.thorough
-def test_matrix_form_compiles_into_one_graph():
-    function = iu.CliqueTensorStep.apply
-    torch.compiler.reset()
-    compiled = torch.compile(lambda *tensors: function(*tensors), fullgraph=True, backend="aot_eager")
-    assert_close(compiled(*CUBES), function(*CUBES))

@@ -6,9 +6,7 @@ test_operators_autograd.py tests autograd's contract for the operators behind th
 from __future__ import annotations
 
 import dataclasses
-import gc
 import itertools
-import resource
 
 import pytest
 import torch
@@ -72,42 +70,6 @@ def test_overwritten_output_raises_when_it_is_used_again(case, arguments, buffer
     assert_close(tuple(outputs), tuple(case.apply(arguments)))
     with pytest.raises(RuntimeError, match="being modified inplace"):
         outputs[0].add_(1)
-
-
-@EACH_KIND
-def test_what_was_computed_before_the_overwrite_keeps_its_gradient(case, arguments, buffers):
-    expected = [
-        torch.autograd.grad(of(case.apply(arguments)), arguments.differentiable)
-        for of in (squares, lambda outputs: sum(output.sum() for output in outputs))
-    ]
-    outputs = case.apply(arguments, buffers)
-    clones, total = [output.clone() for output in outputs], sum(output.sum() for output in outputs)
-    case.apply(case.arguments(seed=1), buffers)
-    for value, gradients in zip((squares(clones), total), expected, strict=True):
-        assert_close(torch.autograd.grad(value, arguments.differentiable, retain_graph=True), gradients)
-
-
-@EACH_KIND
-def test_two_hundred_optimizer_steps_grow_no_memory(case):
-    arguments = case.arguments(batch=1, horizon=8, dof=1, dt=1.0, dtype=torch.float32)
-    action = arguments.action.requires_grad_()
-    buffers, grad_buffer = case.buffers(action.detach()), torch.empty_like(action.detach())
-    optimizer = torch.optim.SGD([action], lr=1e-4)
-
-    def run(count):
-        for _ in range(count):
-            optimizer.zero_grad()
-            loss = squares(case.apply(arguments, buffers, grad_buffer))
-            loss.backward()
-            optimizer.step()
-        gc.collect()
-        return loss.item(), len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-    first_loss, first_objects, first_memory = run(20)
-    last_loss, last_objects, last_memory = run(180)
-    assert last_loss < first_loss
-    assert last_objects - first_objects < 100
-    assert last_memory - first_memory < 4096  # KiB
 
 
 # The gradient buffer ---------------------------------------------------------------------------------------------
@@ -231,22 +193,6 @@ def test_bad_argument_is_named_as_the_caller_knows_it(case, change, error, messa
 
 
 # The fast path ---------------------------------------------------------------------------------------------------
-
-
-@EACH_KERNEL
-def test_steps_into_plain_buffers_take_the_fast_path(case):
-    """One node of the graph behind the outputs, and the leaves: nothing is copied on the way."""
-    arguments = case.arguments(requires_grad=True)
-    assert not takes_the_fast_path(case.apply(arguments))
-    arguments.traj_dt = arguments.traj_dt.detach()
-    buffers, grad_buffer = case.buffers(arguments.action), torch.zeros_like(arguments.action).detach()
-    assert takes_the_fast_path(case.apply(arguments, buffers, grad_buffer))
-    arguments.traj_dt = arguments.traj_dt.item()
-    assert takes_the_fast_path(case.apply(arguments, buffers, grad_buffer))
-
-
-def takes_the_fast_path(outputs) -> bool:
-    return all(output.grad_fn.name() == "_StepBackward" for output in outputs)
 
 
 @EACH_KIND

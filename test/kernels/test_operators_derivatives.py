@@ -20,7 +20,7 @@ from operator_cases import (
     signature_case,
     weights_like,
 )
-from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from torch.autograd import gradcheck, gradgradcheck
 
 from traj_integrator_ros.kernels import MAPS, ControlSpace
 
@@ -195,22 +195,6 @@ def test_vjp_is_differentiable_in_the_upstream_gradient_and_in_dt(kernel):
 
     fast = kernel.control_space is ControlSpace.BSPLINE
     assert gradcheck(vjp, [*upstream, case.leaves()[-1]], check_forward_ad=True, fast_mode=fast)
-
-
-@SIGNATURE
-def test_the_gradient_of_dt_carries_tangents(kernel):
-    case = signature_case(kernel, horizon=3, dof=1)
-    action, *rows, dt = case.values
-    moved, step = weights_like([action])[0], 1e-5
-    dt.requires_grad_()
-
-    def by_dt(action):
-        return torch.autograd.grad(sum(output.square().sum() for output in case.step(action, *rows, dt)), dt)[0]
-
-    with forward_ad.dual_level():
-        tangent = forward_ad.unpack_dual(by_dt(forward_ad.make_dual(action, moved))).tangent
-    difference = (by_dt(action + step * moved) - by_dt(action - step * moved)) / (2 * step)
-    assert torch.allclose(tangent, difference, rtol=1e-6)
 
 
 @SIGNATURE

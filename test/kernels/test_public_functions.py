@@ -7,12 +7,15 @@ import inspect
 import io
 import itertools
 import pickle
-from collections.abc import Iterable
+import subprocess
+import sys
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 import pytest
 import torch
-from operator_cases import MAP, SIGNATURES, assert_all_close
+from operator_cases import MAP, SIGNATURE, SIGNATURES, assert_all_close, cost, signature_case
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from traj_integrator_ros import kernels
 from traj_integrator_ros.kernels import MAPS, CostTerm, QuadraticCost, Trajectory
@@ -106,17 +109,17 @@ def test_the_table_has_every_public_function():
 
 
 QUICK = {"quadratic_cost", "ControlMap.vjp", *SIGNATURES}
-"""What is traced and compiled in every run: each kind of operator."""
+"""What is exported in every run: each kind of operator. Of `SIGNATURES`, the first is compiled as well."""
+COMPILED = ("quadratic_cost", "ControlMap.vjp", SIGNATURES[0])
 
 
-def traced(names: Iterable[str]) -> list[object]:
-    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough) for name in names]
+def traced(names: Iterable[str], quick: Container[str] = QUICK) -> list[object]:
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.thorough) for name in names]
 
 
-@pytest.mark.parametrize("name", traced(name for name in TABLE if not name.endswith("_step")))
+@pytest.mark.parametrize("name", traced(TRACED, COMPILED))
 def test_compiles_as_one_graph_with_its_gradients_and_once_for_two_batches(name):
-    """Functions of a single operator are compiled with it in test_operators_tracing.py."""
-    call, inputs = TABLE[name]
+    call, inputs = TRACED[name]
     torch._dynamo.reset()
     leaves = [x.clone().requires_grad_() for x in inputs]
     got, expected = tensors(torch.compile(call, fullgraph=True, backend="aot_eager")(*leaves)), tensors(call(*leaves))
@@ -133,7 +136,7 @@ def test_compiles_as_one_graph_with_its_gradients_and_once_for_two_batches(name)
 
 
 # One case of each place where the number becomes a tensor.
-@pytest.mark.parametrize("name", ["acceleration_zoh", *traced(["fit_bspline"]), "quadratic_cost", "ControlMap.vjp"])
+@pytest.mark.parametrize("name", traced([*COMPILED, "fit_bspline"], COMPILED))
 def test_a_number_for_dt_that_changes_compiles_twice_at_most(name):
     call, inputs = TRACED[name]
 
@@ -198,8 +201,11 @@ def test_no_trajectory_starts_from_a_pool_and_ends_in_one():
 @pytest.mark.parametrize("name", traced(TRACED))
 def test_exports_and_survives_saving(name):
     call, inputs = TRACED[name]
-    program = torch.export.export(call, inputs, strict=False)
-    same(program.module()(*inputs), call(*inputs))
+    dynamic = [{0: torch.export.Dim("batch")}] * len(inputs) if name in SIGNATURES else None
+    program = torch.export.export(call, inputs, strict=False, dynamic_shapes=dynamic and {"tensors": tuple(dynamic)})
+    for batch in (BATCH, 5) if dynamic else (BATCH,):
+        given = [x.repeat(2, *[1] * (x.dim() - 1))[:batch] for x in inputs] if dynamic else inputs
+        same(program.module()(*given), call(*given))
     file = io.BytesIO()
     torch.export.save(program, file)
     file.seek(0)
@@ -280,3 +286,78 @@ def test_a_traced_fit_leaves_nothing_behind_that_a_later_call_would_meet():
         call(*shifted)
     leaf = shifted[0].clone().requires_grad_()
     call(leaf, *shifted[1:]).sum().backward()
+
+
+class OperatorCalls(TorchDispatchMode):
+    """Records every call of one of our operators with its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[torch._ops.OpOverload, tuple]] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.namespace == "traj_integrator":
+            self.calls.append((func, args))
+        return func(*args, **(kwargs or {}))
+
+
+@SIGNATURE
+def test_opcheck_passes_for_every_operator(kernel):
+    """Without the check of compiling, which takes seconds: every signature is compiled above."""
+    case = signature_case(kernel, start="pool")
+    inputs = case.leaves()
+    with OperatorCalls() as recorded:
+        outputs = case.step(*inputs, backend="reference")
+        gradients = torch.autograd.grad(outputs[1:], [inputs[2], inputs[-1]], outputs[1:], create_graph=True)
+        torch.autograd.grad(cost(gradients), inputs[:2])
+    assert {operator._opname.rsplit("_", 1)[1] for operator, _ in recorded.calls} == {"forward", "vjp"}
+    for operator, arguments in recorded.calls[:2]:
+        arguments = [x.detach().requires_grad_(x.requires_grad) if torch.is_tensor(x) else x for x in arguments]
+        checks = "test_schema", "test_autograd_registration", "test_faketensor"
+        assert set(torch.library.opcheck(operator, arguments, test_utils=checks).values()) == {"SUCCESS"}
+
+
+TRANSFORMS = {
+    "grad": lambda f: torch.func.grad(lambda *x: cost(f(*x)), argnums=tuple(range(5))),
+    "jvp": lambda f: lambda *x: torch.func.jvp(f, x, x)[1],
+    "vmap": lambda f: lambda *x: torch.vmap(f)(*(torch.stack([t, 2 * t]) for t in x)),
+}
+
+
+@pytest.mark.parametrize("transform", traced(TRANSFORMS, {"grad"}))
+def test_function_transforms_compile(transform):
+    """The transforms that all others consist of."""
+    case = signature_case(MAPS["acceleration_zoh"])
+    inputs, f = case.values, TRANSFORMS[transform](case.function())
+    torch._dynamo.reset()
+    compiled = torch.compile(f, fullgraph=True, backend="aot_eager")(*inputs)
+    expected, structure = torch.utils._pytree.tree_flatten(f(*inputs))
+    assert_all_close(structure.flatten_up_to(compiled), expected)
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_compiles_with_inductor():
+    case = signature_case(MAPS["clique"])
+    inputs, f = case.leaves(), case.function()
+    torch._dynamo.reset()
+    outputs = torch.compile(f, fullgraph=True)(*inputs)
+    assert_all_close(torch.autograd.grad(cost(outputs), inputs), torch.autograd.grad(cost(f(*inputs)), inputs))
+
+
+@MAP
+def test_outputs_have_shapes_without_data_on_the_meta_device(kernel):
+    outputs = kernel.step(ACTION.to("meta"), P0.to("meta"), dt=0.1)
+    assert all(x.shape == (BATCH, kernel.output_horizon(HORIZON), DOF) and x.is_meta for x in outputs)
+
+
+def test_import_of_the_kernels_loads_no_triton_no_rclpy_and_no_compiler():
+    code = (
+        "import sys, torch; before = set(sys.modules); import traj_integrator_ros.kernels as k; k.backend_info(); "
+        "import traj_integrator_ros.kernels.integration_utils; "
+        "k.clique_step(torch.zeros(1, 4, 2), torch.zeros(1, 2), dt=0.1); "
+        "print([m for m in ('triton', 'rclpy', 'matplotlib', 'torch._inductor', 'torch._dynamo') "
+        "if m in set(sys.modules) - before])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
+    assert result.stdout.strip() == "[]"

@@ -159,17 +159,6 @@ def test_buffers_of_the_caller_are_filled_and_nothing_beside_them(name):
     assert all(bool(whole[:64].isnan().all() and whole[-64:].isnan().all()) for whole in wholes)
 
 
-@OPERATOR
-def test_absent_gradients_and_unneeded_results_have_no_memory_to_touch(kernel, monkeypatch):
-    arguments = {}
-    monkeypatch.setattr(triton_launch, "launch", lambda kernel, programs, given, warps: arguments.update(given))
-    Launch(Case(kernel, 3, 6, 2, "scalar"), absent_upstream=(0, 1, 3), unneeded=(0, 2), device=DEVICE).vjp("triton")
-    tensors = {name for name, value in arguments.items() if isinstance(value, torch.Tensor)}
-    starts = {f"p_grad_start_{name}" for name in "paj"[: kernel.operator.starts - 1]}
-    tables = {"p_start_weights"} if kernel.uniform_dt_only else set()
-    assert tensors == {"p_grad_acceleration", "p_dt", *starts, *tables}
-
-
 @SOME_MAPS
 def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(name):
     launch = launch_of(name, 4, 6, 5, start="pool")
@@ -234,15 +223,6 @@ def test_pool_gradients_are_sums_of_rows_and_the_same_in_every_run(name):
         assert got is None or torch.equal(got, again)
 
 
-@OPERATOR
-def test_half_types_lose_no_more_than_their_own_rounding(kernel):
-    dtypes = torch.float16, torch.bfloat16
-    if not THOROUGH:
-        dtypes = [dtypes[kind_in(kernel.operator.name) % 2]]
-    for dtype in dtypes:
-        assert_matches(Launch(signature_case(kernel, batch=3, horizon=20, dof=5, start="pool"), dtype, device=DEVICE))
-
-
 gpu = pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
 
 
@@ -292,32 +272,3 @@ def test_the_engine_drives_the_kernels_into_its_own_memory(kernel, monkeypatch):
             results.append([*outputs, *map(torch.tensor, (gradient.action, *gradient.start, gradient.dt))])
         for actual, right in zip(*results, strict=True):
             assert float((actual.double() - right.double()).norm()) <= 5e-6 * float(right.double().norm())
-
-
-@gpu
-@pytest.mark.parametrize("name", STEPS)
-def test_more_than_2_31_elements_are_addressed(name):
-    batch, horizon, dof = 5_000_000, 64, 7
-    small, large = (launch_of(name, 1, horizon, dof, dtype=torch.float16, start="one") for _ in range(2))
-    dt = torch.full((1, 1), 1.0 if "clique" in name else 0.1, device=DEVICE)
-    elements = batch * small.upstream[0].shape[1] * dof
-    if torch.cuda.mem_get_info()[0] < 14 * elements:
-        pytest.skip(f"needs {14 * elements / 1e9:.0f} GB of device memory")
-    assert elements > 2**31
-    action, *rows = small.inputs.values
-    small.inputs = small.inputs._replace(dt=dt)
-    many = torch.zeros(batch, horizon, dof, dtype=torch.float16, device=DEVICE)
-    many[-1] = action[0]
-    large.inputs = small.inputs._replace(values=(many, *rows))
-    forward = large.forward("triton")
-    for output, last in zip(forward, small.forward("triton"), strict=True):
-        torch.testing.assert_close(output[-1:], last)
-    del many
-    large.inputs, large.upstream = small.inputs, forward
-    small.upstream = [0.01 * gradient for gradient in small.upstream]  # sums of sums stay below float16's 65504
-    for output, last in zip(forward, small.upstream, strict=True):
-        output[:-1].zero_()
-        output[-1] = last[0]
-    gradients, last = large.vjp("triton"), small.vjp("triton")
-    torch.testing.assert_close(gradients[0][-1:], last[0])
-    torch.testing.assert_close(gradients[1:4], last[1:4])
