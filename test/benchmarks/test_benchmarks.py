@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from benchmarks import __main__ as program
 from benchmarks import report
@@ -51,12 +50,3 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
     assert with_heads[0].startswith("case ") and "MISSED" in with_heads[2]
     assert report.missed(rows) == rows
     assert report.table(rows, heads=False).splitlines() == with_heads[1:]
-
-
-def test_kept_results_are_shown_without_a_measurement(project_root: Path, capsys):
-    machine = next((project_root / "benchmarks" / "results").glob("*/cpu_kernels.json")).parent.name
-    assert program.show(machine, ["cpu_kernels"]) == 0
-    assert "matrix form" in capsys.readouterr().out
-    assert program.show("abacus", ["cpu_kernels"]) == 1
-    said = capsys.readouterr().err
-    assert machine in said and "got abacus" in said

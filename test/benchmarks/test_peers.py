@@ -15,7 +15,7 @@ pytest.importorskip("PIL", reason="pillow, which comes with matplotlib, is not i
 from PIL import Image
 
 from benchmarks import peers, players
-from benchmarks.chunks import CYCLE_S, DOF, KINDS, LIMITS, SECONDS, Chunk, Figures, Meant, Stream, stream_of
+from benchmarks.chunks import CYCLE_S, DOF, KINDS, SECONDS, Chunk, Figures, Stream
 
 ROOT = Path(__file__).resolve().parents[2]
 NEAR = 0.1
@@ -76,16 +76,3 @@ def test_a_peer_stays_where_all_chunks_are_and_goes_where_they_lead(name: str) -
     commands = players.PEERS[name](stream_to(start + away, start))
     np.testing.assert_allclose(commands[:50], np.tile(start, (50, 1)), atol=1e-9)
     np.testing.assert_allclose(commands[3000:], np.tile(start + away, (CYCLES - 3000, 1)), atol=1e-6)
-
-
-def test_ensembling_is_the_mean_of_chunks_of_which_the_oldest_counts_most() -> None:
-    first, second = (Chunk(seen, seen, np.full((100, DOF), value)) for seen, value in ((0.0, 0.0), (0.2, 1.0)))
-    commands = players.ensembled(Stream(0.02, [first, second], np.zeros(DOF)))
-    share = np.exp(-players.DECAY)
-    np.testing.assert_allclose(commands[300:1900], share / (1 + share))
-
-
-def test_the_acceleration_limit_of_servo_is_kept_between_its_commands() -> None:
-    commands = players.acceleration_limited(stream_of(KINDS["noisy"], Meant(0), 0))
-    bends = np.diff(commands[:: round(players.SERVO_S / CYCLE_S)], 2, axis=0) / players.SERVO_S**2
-    assert (np.abs(bends).max(axis=0) <= np.array(LIMITS["acceleration"]) * (1 + 1e-9)).all()

@@ -45,14 +45,6 @@ def test_scaling_cases_are_right(name):
     assert check(scaling.on_cpu((name, 60, 12, 3))) == 2
 
 
-def test_the_picture_is_drawn(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(scaling, "PICTURE", tmp_path / "build" / "scaling.png")
-    shapes = [(1, 32, 7), (1000, 32, 7), (100, 4, 7), (1000, 32, 64)]
-    scaling.draw([{"case": "c", "B": b, "H": h, "D": d, "ours_us": b * h, "limit_us": h * d} for b, h, d in shapes])
-    assert scaling.PICTURE.read_bytes().startswith(b"\x89PNG")
-
-
 def test_cases_of_the_device_are_right_on_the_cpu_too(monkeypatch):
     monkeypatch.setattr(cuda, "DEVICE", "cpu")
     monkeypatch.setattr(cuda, "needs_device", lambda: None)
@@ -60,9 +52,3 @@ def test_cases_of_the_device_are_right_on_the_cpu_too(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     suites = cuda.cuda_sweep, cuda.cuda_kernels, cuda.cuda_engine, cuda.cuda_workloads
     assert [[check(case) for case in suite(True, 60)] for suite in suites] == [[3] * 4, [6], [1], [2, 2]]
-
-
-@pytest.mark.gpu
-def test_graphs_of_the_device_are_right():
-    assert check(next(cuda.cuda_sweep(True, cuda.SMALL_BATCH))) == 3
-    assert cuda.most_elements() > 1 << 20

@@ -119,13 +119,6 @@ def running(tmp_path) -> Iterator[tuple[PreloadedProcess, int]]:
         process.kill()
 
 
-@pytest.mark.thorough
-def test_a_demo_that_is_ended_stops_its_node(running):
-    process, node = running
-    assert process.stop(signal.SIGTERM).code == 143  # Ctrl-C takes the same way (test/tools/test_command_line.py)
-    assert not Path(f"/proc/{node}").exists() and "Traceback" not in process.output
-
-
 def test_death_of_its_node_ends_the_demo_with_the_nodes_log(running):
     process, node = running
     os.kill(node, signal.SIGKILL)

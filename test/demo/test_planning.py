@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from motions import AMPLITUDE, PHASE, RATE, sine_motion
 
-from traj_integrator_ros.demo.recording import cut, plan_on, repeated
+from traj_integrator_ros.demo.recording import plan_on, repeated
 from traj_integrator_ros.motions.samples import Samples
 
 
@@ -54,21 +54,6 @@ def test_noise_is_filtered(capsys):
     assert "planned on a spline near the motion" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("uniform", [True, False])
-def test_measured_polynomials_are_planned_on_exactly_up_to_the_ends(uniform):
-    motion = sine_motion(60, 0.02)
-    time = motion.time if uniform else motion.time + 0.004 * np.sin(np.arange(60))
-    p0, v0, a0 = np.array([[1.0, -2.0, 0.5], [0.3, 0.1, -0.4], [1.5, -0.7, 0.2]])
-
-    def states(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return p0 + v0 * time[:, None] + a0 * time[:, None] ** 2 / 2, v0 + a0 * time[:, None]
-
-    position, velocity = states(time)
-    planned = plan_on(dataclasses.replace(motion, time=time, position=position, velocity=velocity, acceleration=None))
-    np.testing.assert_allclose((planned.position, planned.velocity), states(planned.time), atol=1e-9)
-    np.testing.assert_allclose(planned.acceleration, np.tile(a0, (len(planned.time), 1)), atol=1e-7)
-
-
 @pytest.mark.parametrize("step", [0.002, 0.08])
 def test_a_plan_at_any_step_is_sampled_evenly_and_keeps_its_states(step):
     motion = sine_motion(round(4 / step), step)
@@ -79,9 +64,3 @@ def test_a_plan_at_any_step_is_sampled_evenly_and_keeps_its_states(step):
     np.testing.assert_allclose(planned.position, AMPLITUDE * np.sin(angle), atol=1e-6)
     np.testing.assert_allclose(planned.velocity, AMPLITUDE * RATE * np.cos(angle), atol=1e-5)
     np.testing.assert_allclose(planned.acceleration, -AMPLITUDE * RATE**2 * np.sin(angle), atol=1e-3)
-
-
-def test_cut_keeps_samples(sine, capsys):
-    short = cut(sine, 1.0)
-    assert short.duration == pytest.approx(1.0) and "cut to its first 1.0 s" in capsys.readouterr().err
-    assert cut(sine, 100.0) is sine

@@ -74,26 +74,6 @@ def test_every_fault_fails_the_run_by_name(found, gap, message):
     assert failures(report(job())) == []
 
 
-def test_what_is_answered_but_not_for_the_controller_is_no_rejection(tmp_path, capsys):
-    made = report(refused("superseded", "joint_trajectory", 2))
-    assert failures(made) == [] and made["rejected"] == 0 and made["not_commanded_by_reason"] == {"superseded": 2}
-    assert conclude(made, tmp_path, "motion.csv") == 0
-    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.replace("optimizer, ", "").splitlines()[1:])
-    assert lines["trajectories"] == "1 for the robot's controller; sequences without one: 2 superseded"
-    assert lines["sequences"] == "100 sent, 100 answered, 0 rejected, 0 lost; 32 candidates each"
-    assert lines["latency"] == "p50 50.5 ms, p99 99.0 ms"
-    assert lines["jerks"] == "cost 1000 to 2 in 2 iterations, 12 calls, 0.3 s; 1e-06 from the optimum"
-    assert "commanded" not in lines, "of another robot, whose limits nobody knows"
-
-
-def test_an_answer_counts_once_and_for_its_sequence_only():
-    found = job(2, 1)
-    first = found.answers[0]
-    found.receive(dataclasses.replace(first.batch, position=first.batch.position + 1))
-    found.receive(dataclasses.replace(first.batch, stamp_ns=77))
-    assert found.answers == {0: first} and found.lost == 1
-
-
 @pytest.mark.parametrize(("code", "failed"), [(0, []), (1, ["the node ended with exit code 1 when interrupted"])])
 def test_the_demo_ends_with_1_where_something_failed_and_says_what(tmp_path, capsys, code, failed):
     assert conclude(report(job(), node_code=code), tmp_path, "motion.csv") == bool(failed)
@@ -112,17 +92,3 @@ def test_the_largest_share_of_the_limits_of_all_trajectories_is_told(acceleratio
     shares = report(found)["share_of_limits"]
     expected = {name: peak / LIMITS[name][0] for name, peak in zip(("velocity", "acceleration"), peaks, strict=True)}
     assert shares == pytest.approx(expected, rel=1e-3)
-
-
-@pytest.mark.parametrize("acceleration", [True, False])
-def test_the_figure_shows_commands_points_and_limits(acceleration):
-    pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
-    from traj_integrator_ros.demo.drawing import draw_commanded
-
-    figure, panels = pyplot.subplots(2, 1)
-    draw_commanded(panels, to_rest(1.0, acceleration=acceleration), {"acceleration": np.array([12.0, 5.0])})
-    assert len(panels[0].lines[0].get_xdata()) == 1000 and len(panels[0].lines) == 2
-    assert len(panels[1].lines) == (4 if acceleration else 3)
-    assert [line.get_ydata()[0] for line in panels[1].lines[-2:]] == [-12.0, 12.0]
-    assert "rad/s²" in panels[0].get_title(loc="left")
-    pyplot.close(figure)

@@ -12,7 +12,6 @@ import pytest
 from tool_runs import JOINTS, Tool, command, environment
 
 from traj_integrator_ros.limits.joint_limits import JointLimits
-from traj_integrator_ros.motions import figures
 from traj_integrator_ros.motions.samples import QUANTITIES, Samples
 from traj_integrator_ros.motions.units import JointUnits
 from traj_integrator_ros.tools.drawing import curves, draw_motion, violations
@@ -49,31 +48,6 @@ def test_exceeded_limits_are_reported_joint_by_joint(quadratic: Samples) -> None
     assert told[0] == "position of arm_a exceeds its limit by 0.11 rad at 0.6 s (1.21 of 1.1 rad)"
 
 
-def test_a_joint_at_rest_is_drawn_at_rest_and_not_as_its_noise(
-    tmp_path: Path, quadratic: Samples, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    noise = 1e-27 * np.random.default_rng(0).standard_normal((4, *quadratic.position.shape))
-    rows = dict(zip(QUANTITIES, noise, strict=True))
-    shown = []
-    monkeypatch.setattr(figures, "_fit_texts", shown.append)
-    draw_motion(tmp_path / "rest.png", dataclasses.replace(quadratic, **rows), Robot(), ["arm_b"])
-    spans = [float(np.ptp(axes.get_ylim())) for axes in shown[0].axes]
-    assert min(spans) >= 1e-4 and len(spans) == 4
-
-
-@pytest.mark.parametrize("joints", [2, 9], ids=["few joints", "many joints"])
-def test_every_panel_has_numbers_of_its_own_quantity(
-    tmp_path: Path, quadratic: Samples, monkeypatch: pytest.MonkeyPatch, joints: int
-) -> None:
-    many = {name: np.tile(getattr(quadratic, name), joints)[:, :joints] for name in QUANTITIES}
-    samples = dataclasses.replace(quadratic, joint_names=tuple(f"j{k}" for k in range(joints)), **many)
-    shown = []
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda drawn, *_, **__: shown.append(drawn))
-    draw_motion(tmp_path / "panels.png", samples, Robot())
-    numbers = [any(one.label1.get_visible() for one in axes.yaxis.get_major_ticks()) for axes in shown[0].axes]
-    assert len(numbers) == 4 * joints and all(numbers)
-
-
 def test_the_figure_has_units_of_the_urdf_and_limits_of_a_point(tmp_path: Path, quadratic: Samples) -> None:
     rows = {name: getattr(quadratic, name)[:1] for name in ("time", *QUANTITIES[:3])}
     point = dataclasses.replace(quadratic, **rows, jerk=None)
@@ -81,12 +55,6 @@ def test_the_figure_has_units_of_the_urdf_and_limits_of_a_point(tmp_path: Path, 
         draw_motion(tmp_path / "units.svg", samples, Robot(LIMITS, JointUnits({"arm_a": True})), ["arm_a"])
         text = (tmp_path / "units.svg").read_text()
         assert "velocity [m/s]" in text and "rad" not in text and "limit ±9" in text
-
-
-def test_the_tool_draws_a_file(tool: Tool, tmp_path: Path, table: Path) -> None:
-    result = tool("plot_trajectory", table, "--joints", "arm_b", "--out", "figure.png")
-    assert (result.returncode, result.stdout) == (0, "figure.png: 1 of 2 joints, 31 points, 0.600 s\n")
-    assert (tmp_path / "figure.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_the_callers_backend_does_not_matter(tmp_path: Path, table: Path) -> None:
@@ -114,22 +82,3 @@ def test_parameters_of_another_robot_are_refused(tool: Tool, tmp_path: Path, tab
     assert (told.returncode, told.stderr) == (0, "note: part.yaml has no limits of arm_b\n")
     where = {"integrate": "", "plot_trajectory": " at the points"}[tool_name]
     assert f"limit exceeded{where}: velocity of arm_a exceeds" in told.stdout and "of 0.1 rad/s)" in told.stdout
-
-
-def test_titles_that_are_too_long_are_made_to_fit_in_what_is_saved(tmp_path: Path) -> None:
-    from matplotlib.image import imread
-
-    file = tmp_path / "figure.png"
-    with figures.figure(file, 6, 3) as drawn:
-        left, right = drawn.subfigures(1, 2)
-        above, below = right.subfigures(2, 1)
-        parts, long = (left, above, below), "a title that nobody could read to its end " * 2
-        titles = [part.subplots().set_title(long, loc="left") for part in parts]
-        below.axes[0].set_ylabel("a label\nof two lines")
-        titles.append(drawn.suptitle("the heading of all of it, which is longer than the figure is wide " * 2))
-    drawn.draw_without_rendering()
-    for text, part in zip(titles, (*parts, drawn), strict=True):
-        box = text.get_window_extent()
-        assert part.bbox.x0 - 1 <= box.x0 and box.x1 <= part.bbox.x1 + 1
-    pixels = imread(file)[..., :3]
-    assert (pixels[:, -2:] == 1).all() and (pixels < 1).any()

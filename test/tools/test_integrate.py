@@ -37,17 +37,6 @@ def test_a_quadratic_motion_is_reproduced_from_its_own_actions(
 RATES = ("position", "velocity", "acceleration")
 
 
-def test_positions_at_uneven_times_keep_their_accelerations(tool: Tool, tmp_path: Path, quadratic: Samples) -> None:
-    kept = [k for k in range(31) if k % 3 != 1]
-    arrays = (getattr(quadratic, name)[kept] for name in QUANTITIES)
-    uneven = Samples(JOINTS, quadratic.time[kept], *arrays, "made up", "test", quadratic.nature)
-    write_table(tmp_path / "uneven.csv", uneven, RATES)
-    assert tool("integrate", "uneven.csv", "--out", "out.csv").told
-    out = read_plain(tmp_path / "out.csv")
-    np.testing.assert_allclose(out.time[: len(kept)], uneven.time, atol=1e-9)
-    np.testing.assert_allclose(out.acceleration[: len(kept) - 1], uneven.acceleration[:-1], atol=1e-9)
-
-
 def test_every_action_is_executed_and_a_controller_accepts_the_output(tool: Tool, tmp_path: Path) -> None:
     pytest.importorskip("rosbags", reason="the rosbags library is not installed")
     (tmp_path / "actions.csv").write_text("action_a\n0.5\n0.5\n-1.0\n")
@@ -112,12 +101,6 @@ def test_a_sequence_becomes_what_the_node_publishes_for_it(
     planned, out = made.planned.motion, read_plain(tmp_path / "out.csv")
     assert out.time[-1] == pytest.approx(planned.duration, abs=1e-6)
     np.testing.assert_allclose(out.position[:-1], planned.states_at(out.time[:-1])[0], atol=1e-7)
-
-
-def test_a_goal_of_positions_is_where_the_motion_ends(tool: Tool, tmp_path: Path) -> None:
-    (tmp_path / "actions.csv").write_text("action_a\n0.1\n0.2\n0.3\n0.4\n")
-    assert tool("integrate", "actions.csv", "--goal-position", "0.7", "--out", "out.csv").told
-    assert read_plain(tmp_path / "out.csv").position[4] == pytest.approx(0.7)
 
 
 def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: Tool, tmp_path: Path) -> None:

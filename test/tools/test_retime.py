@@ -70,16 +70,6 @@ def test_what_is_written_keeps_the_limits_as_another_tool_finds(plan, robot, tmp
         assert np.abs(motion.velocity).max() <= 1.6 * 1.0005
 
 
-def test_a_figure_shows_the_motion_over_the_one_before_with_the_limits(plan, robot, tmp_path):
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    plot = tmp_path / "out.svg"
-    options = ["--params", str(robot), "--velocity", "1.6", "--out", str(tmp_path / "out.csv"), "--plot", str(plot)]
-    with matplotlib.rc_context({"svg.fonttype": "none"}):
-        assert retime.main([str(plan), *options]) == 0
-    text = plot.read_text()
-    assert "input" in text and "trajectory" in text and "plan.csv, retimed" in text
-
-
 def test_a_duration_too_short_is_a_failure_that_names_the_shortest(plan, robot, tmp_path, capsys):
     options = ["--params", str(robot), "--out", str(tmp_path / "out.csv"), "--fastest", "--duration", "0.5"]
     assert retime.main([str(plan), *options]) == 1
