@@ -139,23 +139,6 @@ def test_waiting_in_the_callback_of_a_future_is_refused(own: IntegratorClient) -
     assert over.wait(10) and "callback of a future" in str(errors[0])
 
 
-def test_numbers_of_numpy_are_as_good_as_those_of_python(client: RosClient, own: IntegratorClient) -> None:
-    client.settle_state([0.1, 0.2, 0.3])
-    stamp_ns = time.time_ns() * 1.0
-    rows = own.committed(np.int64(3), rows_before=np.float64(2), stamp_ns=stamp_ns, dt=np.float32(0.1))
-    assert rows.position.shape == (3, 3) and rows.measured_position.shape == (2, 3)
-    assert abs(own.publish(ACTIONS, **FIELDS, stamp_ns=np.int64(stamp_ns)) - stamp_ns) < 256
-    own.set_parameters({"dt": np.float64(0.05)})
-    assert own.parameters("dt") == {"dt": 0.05}
-    own.set_parameters({"dt": 0.02})
-    with pytest.raises(ValueError, match=r"limits\.velocity: expected a truth value"):
-        own.set_parameters({"limits.velocity": np.zeros((2, 3))})
-    with IntegratorClient(joint_names=np.array(JOINTS)) as other:
-        assert other.integrate(ACTIONS, **FIELDS).position.shape == ACTIONS.shape
-        other.publish_positions(ACTIONS[0], joint_names=np.array(JOINTS))
-        assert own.stop(hold=np.bool_(False)).duration >= 0.0
-
-
 FORKED = {
     "futures": lambda one: one.futures.integrate(ACTIONS, **FIELDS).result(),
     "parameters": lambda one: one.parameters("dt"),

@@ -12,7 +12,7 @@ import torch
 from engine_cases import EngineCase, engine_on
 from torch.profiler import ProfilerActivity, profile
 
-from traj_integrator_ros.engine.call import Wanted, call_of, step_lengths
+from traj_integrator_ros.engine.call import Wanted, step_lengths
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, CostTerm, QuadraticCost, default_backend
@@ -56,37 +56,6 @@ def test_nothing_is_allocated_in_the_steady_state():
 
     assert allocations(all_of_them) > 0
     assert allocations(all_of_them) == 0
-
-
-def test_equal_calls_get_the_same_memory_and_larger_ones_grow_it():
-    engine = TrajectoryIntegrator("cpu")
-
-    def addresses(batch: int) -> list[int]:
-        case = EngineCase(batch=batch, horizon=16)
-        call = case.call()
-        call.actions.flags.writeable = False
-        _, evaluated = engine.evaluate(call, QuadraticCost(CostTerm(weight=np.ones(case.dof))))
-        outputs = engine.integrate(call)
-        gradient = engine.vjp(call._replace(upstream=tuple(outputs)))
-        assert outputs.flags.c_contiguous
-        assert evaluated.action.dtype == np.float32
-        return [values.ctypes.data for values in (outputs, gradient.action, *gradient.start, evaluated.action)]
-
-    small = addresses(3)
-    assert addresses(3) == small
-    large = addresses(64)
-    assert addresses(64) == large
-    assert addresses(3)[0] == large[0], "the memory for the largest serves the smaller ones"
-    assert addresses(64) == large
-
-
-def test_shapes_that_change_all_the_time_are_not_all_remembered():
-    engine, call = TrajectoryIntegrator("cpu"), EngineCase().call()
-    for horizon in range(256, 0, -1):  # the memory for results, and its views, do not grow
-        for batch in (1, 2, 3):
-            actions = np.zeros((batch, horizon, 3), np.float32)
-            engine.integrate(call_of(call.kernel, actions, 0.1 / horizon, call.start))
-    assert len(engine._buffers._views) <= 256
 
 
 @pytest.mark.parametrize("kernel", ["clique", "bspline_tight"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import numpy as np
 import pytest
 import torch
@@ -90,19 +88,6 @@ def test_read_only_input_is_accepted(recwarn):
     actions = np.frombuffer(np.arange(8, dtype=np.float32).tobytes(), np.float32).reshape(1, 4, 2)
     assert TrajectoryIntegrator().integrate(ones(1, 4, 2, actions=actions))[0, 0, 1].tolist() == [0.0, 1.0]
     assert not recwarn
-
-
-def test_other_errors_are_not_taken_for_a_lack_of_memory():
-    engine = engine_on(mock.Mock(run=mock.Mock(side_effect=RuntimeError("broken"))))
-    with pytest.raises(RuntimeError, match="broken"):
-        engine.integrate(ones(1, 2, 2))
-
-
-def test_what_is_kept_for_other_calls_gives_way_to_one_that_finds_no_memory():
-    errors, runner = [torch.OutOfMemoryError("no room")], TrajectoryIntegrator("cpu")._runner
-    whole = runner.run
-    runner.run = lambda call: whole(call) if not errors else (_ for _ in ()).throw(errors.pop())
-    assert engine_on(runner).integrate(ones(2, 3, 2))[0, 0, 1].tolist() == [1.0] * 2 and not errors
 
 
 def test_a_batch_beyond_memory_raises_and_the_engine_continues():

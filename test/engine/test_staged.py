@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import itertools
 import logging
 from collections.abc import Callable
-from unittest import mock
 
 import pytest
 import torch
-from engine_cases import JERKS, EngineCase, assert_same, engine_cases, engine_on
+from engine_cases import EngineCase, assert_same, engine_cases, engine_on
 from hypothesis import given, settings
 
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.engine.runners import is_out_of_memory
 from traj_integrator_ros.engine.staged import Replay, StagedRunner
 from traj_integrator_ros.kernels import MAPS, Backend
 from traj_integrator_ros.kernels.backends import launcher
@@ -76,98 +73,6 @@ def test_backends_that_make_new_results_serve_too(case):
 def again(case: EngineCase) -> list[EngineCase]:
     """The same kind of call three times, with different numbers."""
     return [dataclasses.replace(case, seed=seed) for seed in (1, 2, 3)]
-
-
-DIFFERENT = [
-    EngineCase(),
-    EngineCase(MAPS["velocity"]),
-    EngineCase(MAPS["clique_central"]),
-    EngineCase(batch=4),
-    EngineCase(horizon=5),
-    EngineCase(dt="[H]"),
-    EngineCase(dt="[B, 1]"),
-    EngineCase(dt="[B, H]"),
-    EngineCase(start="own"),
-    EngineCase(start="pool"),
-    EngineCase(absent=(*JERKS, "start_velocity")),
-    EngineCase(given_upstream=(True, False, True, True)),
-]
-
-
-def test_every_kind_of_call_has_a_recording_of_its_own():
-    recorder = CallRecorder()
-    runner = staged(recorder, max_graphs=64)
-    engine = engine_on(runner)
-    EngineCase(batch=5, horizon=10).run(engine)  # this call makes the memory for results grow
-    runner.kept.clear()
-    recorder.recorded = 0
-    for seed in (1, 2, 3):
-        for case in DIFFERENT:
-            wanted = dataclasses.replace(case, seed=seed)
-            assert_same(wanted.run(engine), wanted.run(), exact=False)
-    # The forward map does not see the upstream gradients, nor the vjp the start.
-    assert recorder.recorded == len(runner.kept) == 2 * len(DIFFERENT) - 2
-
-
-def test_memory_for_results_that_has_moved_makes_a_new_recording():
-    recorder = CallRecorder()
-    small, large = EngineCase(batch=2), EngineCase(batch=50)
-    engine = engine_on(staged(recorder))
-    for case in (small, small, large, small, small):
-        assert_same(case.run(engine), case.run(), exact=False)
-    assert recorder.recorded == 4
-
-
-def test_the_least_recently_used_call_is_dropped_with_its_recording():
-    recorder = CallRecorder()
-    runner = staged(recorder, max_graphs=2)
-    engine = engine_on(runner)
-
-    def visit(name: str) -> None:
-        horizon = 4 + "abc".index(name)
-        engine.integrate(EngineCase(horizon=horizon).call())
-
-    visit("c")  # the memory for results grows once
-    runner.kept.clear()
-    for names, recorded, replayed in (
-        ("aabbab", 2, 4),
-        ("cb", 2, 5),  # drops a
-        ("ab", 2, 6),  # drops c
-        ("a", 3, 7),
-    ):
-        for name in names:
-            visit(name)
-        assert (len(runner.kept), recorder.recorded, recorder.replayed) == (2, recorded, replayed)
-
-
-@pytest.mark.parametrize("kernel", ["velocity", "clique_central"])
-def test_warm_up_records_every_choice_of_gradients(kernel, monkeypatch):
-    spies = {name: mock.Mock(side_effect=getattr(engine_staged, name)) for name in ("launch_forward", "launch_vjp")}
-    for name, spy in spies.items():
-        monkeypatch.setattr(engine_staged, name, spy)
-    recorder = CallRecorder()
-    engine_on(staged(recorder)).warm_up(MAPS[kernel], 3, [(4, 8)])
-    assert recorder.recorded == 2
-    started, differentiated = ([call.args[1] for call in spy.call_args_list] for spy in spies.values())
-    starts = ("start_index", "start_1", "start_2")
-    kinds = {tuple(given[name] is not None for name in starts) for given in started}
-    assert kinds == set(itertools.product((False, True), repeat=3))
-    assert any(given["start_index"] is not None for given in differentiated)
-    of_upstream = [
-        (given["dt"].shape[1] > 1, *(given[f"upstream_{place}"] is not None for place in range(4)))
-        for given in differentiated
-        if given["start_index"] is None
-    ]
-    for has_steps in (False, True) if kernel == "velocity" else (False,):
-        assert len({tuple(given) for steps, *given in of_upstream if steps is has_steps}) == 15
-
-
-@pytest.mark.parametrize(
-    "text", ["CUDA error: out of memory\nCUDA kernel errors might", "data. DefaultCPUAllocator: not enough memory: you"]
-)
-def test_memory_that_is_not_there_is_known_for_what_it_is(text):
-    assert is_out_of_memory(RuntimeError(text)) and is_out_of_memory(MemoryError())
-    assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access was encountered"))
 
 
 def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog, monkeypatch):

@@ -36,22 +36,6 @@ PLACE = "at step 3 of trajectory 2"
 
 
 @pytest.mark.parametrize(
-    ("quantity", "value", "told"),
-    [
-        ("position", 2.5, f"position of b exceeds its limit by 0.5 {PLACE} (2.5 of 2)"),
-        ("position", -1.5, f"position of b exceeds its limit by 0.5 {PLACE} (-1.5 of -1)"),
-        ("velocity", -2.5, f"velocity of b exceeds its limit by 25 % {PLACE} (-2.5 of -2)"),
-        ("jerk", 6.1, f"jerk of b exceeds its limit by 1.67 % {PLACE} (6.1 of 6)"),
-    ],
-)
-def test_a_violation_is_found_with_its_joint_row_step_value_and_limit(quantity: str, value: float, told: str) -> None:
-    trajectory = still()
-    trajectory[QUANTITIES.index(quantity), 2, 3, 1] = value
-    limits = replace(LIMITS, position_min=np.full(2, -1.0), position_max=np.full(2, 2.0))
-    assert find_violation(trajectory, limits) == told
-
-
-@pytest.mark.parametrize(
     ("velocity", "acceleration", "told"),
     [
         (0.5, 2.9, ""),

@@ -11,7 +11,6 @@ from traj_integrator_ros.limits.found import LimitsError
 from traj_integrator_ros.limits.moveit import load_moveit
 from traj_integrator_ros.limits.parameter_files import nodes_with
 from traj_integrator_ros.limits.urdf import load_urdf
-from traj_integrator_ros.tools.command_line import UserError
 from traj_integrator_ros.tools.robot import load_robot
 
 yaml = pytest.importorskip("yaml")
@@ -100,9 +99,3 @@ def test_the_same_value_again_and_another_limit_are_no_contradiction(text: str, 
     path = str(tmp_path / "a")
     found = load_urdf(path, "a") if text == URDF else load_moveit(path, "a")
     assert found.limits.velocity == 5 and (text == URDF or found.limits.jerk == 1)
-
-
-def test_parameters_that_are_given_twice_are_refused_by_the_tools(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text("/**: {ros__parameters: {joint_names: [a], joint_names: [b]}}")
-    with pytest.raises(UserError, match="expected a parameter file, got joint_names twice"):
-        load_robot(tmp_path / "a.yaml", None)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traj_integrator_ros.limits import urdf_text
 from traj_integrator_ros.limits.found import LimitsError
 from traj_integrator_ros.limits.urdf import load_urdf, read_urdf
 from traj_integrator_ros.parameters.in_force import RobotLimits
@@ -56,15 +55,6 @@ def test_limits_of_urdf_1_2_are_read_and_fill_in() -> None:
     given = RobotLimits(parameters(limits__acceleration=[5.0] * 3)).described(newer, "here")
     assert given.parameters.limits_deceleration is None, "an acceleration that is given holds for either sign"
     assert given.origins == "position: here, velocity: here, acceleration: parameters, jerk: here"
-
-
-def test_one_position_limit_in_the_parameters_leaves_the_other_to_the_urdf() -> None:
-    given = RobotLimits(parameters(limits__position_max=[1.0, 1.0, 0.1]))
-    assert given.origins.startswith("position_min: none, position_max: parameters, velocity: none, ")
-    limits = given.described(URDF, "here")
-    np.testing.assert_array_equal(limits.parameters.limits_position_min, [-1.9, -np.inf, 0.0])
-    np.testing.assert_array_equal(limits.parameters.limits_position_max, [1.0, 1.0, 0.1])
-    assert limits.origins.startswith("position_min: here, position_max: parameters, velocity: here, ")
 
 
 def test_a_position_limit_beyond_the_urdfs_other_end_is_refused() -> None:
@@ -151,12 +141,6 @@ def test_anything_but_a_urdf_of_this_robot_is_reported_in_one_line(text: str, to
     assert told in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_lines_of_a_description_are_counted_for_errors_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted for each element, those of 100,000 took 19 s."""
-    monkeypatch.setattr(urdf_text, "_line", lambda text, place: pytest.fail("counted"))
-    read_urdf(URDF, JOINTS, "here")
-
-
 def test_a_file_that_the_parameter_names_is_read_or_told_of(tmp_path: Path) -> None:
     path = tmp_path / "arm.urdf"
     path.write_text(URDF)
@@ -190,3 +174,12 @@ def test_urdfs_of_real_robots_have_the_limits_of_the_configurations(
         close = {"atol": 1e-9, "rtol": 2e-3 * (quantity == "velocity")}  # a Franka stops at the exact limit
         np.testing.assert_allclose(getattr(found.limits, quantity), configuration["limits"][quantity], **close)
     assert found.without == ()
+
+
+def test_one_position_limit_in_the_parameters_leaves_the_other_to_the_urdf() -> None:
+    given = RobotLimits(parameters(limits__position_max=[1.0, 1.0, 0.1]))
+    assert given.origins.startswith("position_min: none, position_max: parameters, velocity: none, ")
+    limits = given.described(URDF, "here")
+    np.testing.assert_array_equal(limits.parameters.limits_position_min, [-1.9, -np.inf, 0.0])
+    np.testing.assert_array_equal(limits.parameters.limits_position_max, [1.0, 1.0, 0.1])
+    assert limits.origins.startswith("position_min: here, position_max: parameters, velocity: here, ")

@@ -117,37 +117,10 @@ def test_a_path_without_times_is_passed_as_fast_as_limits_allow(first: list[floa
     np.testing.assert_allclose(trajectory.motion.end.position, PATH[-1], atol=1e-9)
 
 
-def test_measured_noise_does_not_keep_a_path_from_beginning() -> None:
-    node, rng = limited(), np.random.default_rng(0)
-    node.seek_in(Later())
-    assert node.plan(np.zeros(3), PATH) is None
-    node.threads.work()
-    node.measure(0.1 + rng.normal(size=2) * 1e-4, now=NOW_S + 0.01)
-    assert node.tick(NOW_S + 0.01) is not None
-
-
 def test_joints_that_a_path_leaves_out_stay() -> None:
     (trajectory,) = timed(limited(), PATH[:, :1], names="a")
     assert np.ptp(trajectory.motion.states_at(np.linspace(0, 1, 101))[0][:, 1]) < 1e-9
     assert trajectory.motion.end.position[0] == pytest.approx(1.0)
-
-
-def test_a_robot_that_moves_is_stopped_first_and_then_passes_the_path() -> None:
-    node = limited()
-    timed(node, PATH)
-    now = NOW_S + 0.7
-    here, velocity, _ = node.commanded(now)
-    assert np.abs(velocity).max() > 0.5
-    node.measure(here, velocity, now)
-    back = [here, [0.0, 0.2], [-0.5, 0.0]]
-    (path,) = timed(node, back, now)
-    assert 0.99 < ratio(path.motion) <= 1 + 1e-3
-    np.testing.assert_allclose(path.motion.end.position, back[-1], atol=1e-9)
-    times = np.linspace(0, path.motion.duration, 20_001)
-    position, velocity = path.motion.states_at(times, 2)
-    rests = np.flatnonzero(np.abs(velocity).max(axis=1) < 1e-3)[0]
-    assert position[rests, 0] > here[0] and times[rests] < path.motion.duration / 2 and nearest(path, back[1]) < 1e-3
-    assert max(np.abs(part).max() for part in path.seam_offset) < 1e-6
 
 
 def test_a_path_begins_when_its_stamp_says() -> None:
@@ -185,11 +158,6 @@ def test_jerk_that_nobody_limits_is_assumed() -> None:
     node.measure(0.1)
     (trajectory,) = timed(node, PATH)
     assert (largest(trajectory.motion)[2] <= node.pipeline.assumed.bounds.jerk * (1 + 1e-6)).all()
-
-
-def test_a_path_keeps_the_smaller_one_of_acceleration_and_deceleration() -> None:
-    (trajectory,) = timed(limited(limits__deceleration=[3.0, 9.0]), PATH)
-    assert 0.99 < (largest(trajectory.motion)[1] / [3.0, 4.0]).max() <= 1 + 1e-6
 
 
 def test_a_path_that_is_being_timed_gives_way_to_a_newer_sequence() -> None:

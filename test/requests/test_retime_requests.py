@@ -9,7 +9,6 @@ from pipelines import GIVEN, LIMITS, SimulatedNode, largest, limits, rejected
 from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.execution.rows import Points, motion_of_points
 from traj_integrator_ros.kernels.retime import RetimeStatus
-from traj_integrator_ros.requests.rejection import Rejected
 from traj_integrator_ros.requests.retime_requests import POSITION, RetimedBatch, RetimeFields
 
 NONE = np.zeros(0)
@@ -140,11 +139,3 @@ def test_a_path_beyond_position_limits_has_no_trajectory_others_do() -> None:
 )
 def test_a_request_that_cannot_be_is_refused_by_name(changes: dict, reason: str) -> None:
     assert str(rejected(answer, SimulatedNode(**LIMITED), **changes)).startswith(reason)
-
-
-def test_limits_that_nobody_gave_are_named_but_jerk_is_assumed() -> None:
-    node = SimulatedNode(limits__velocity=[2.0, 1.0])
-    with pytest.raises(Rejected, match="no_limits: acceleration_limits: expected a limit of a, b, here or as the"):
-        answer(node)
-    found = answer(node, acceleration_limits=np.array([8.0, 4.0]))
-    assert not any(found.status) and largest(motions(found)[0])[2].max() < 1e4

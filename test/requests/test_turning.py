@@ -63,14 +63,6 @@ def test_services_and_topics_take_the_short_way_from_the_start_on(goal: list, sp
     np.testing.assert_allclose(published(turning("a"), turned), published(turning(), asked), atol=2 * ROUNDING)
 
 
-def test_starts_of_a_pool_and_turns_between_start_and_actions_are_no_way() -> None:
-    pool = STARTS[::-1] + np.array([[4 * np.pi, 0.0], [-2 * np.pi, 0.0]])
-    found = integrated(turning("a"), fields(wrapped(WAY), pool, start_index=np.array([1, 0], np.uint32)))
-    turns = np.array([-2 * np.pi, 4 * np.pi])[:, None]
-    expected = integrated(turning(), fields(WAY))[0][..., 0] + turns
-    np.testing.assert_allclose(found[0][..., 0], expected, atol=4 * ROUNDING)
-
-
 def test_revolute_joints_and_other_control_spaces_are_never_unwrapped() -> None:
     actions = wrapped(WAY)
     for other in (turning(), turning("b")):
@@ -149,6 +141,14 @@ def test_retiming_follows_the_way_and_revolute_joints_never() -> None:
     np.testing.assert_allclose(found.duration, expected.duration, rtol=1e-6)
     np.testing.assert_allclose(found.result_position, expected.result_position, atol=1e-6)
     assert retimed(["b"], wrapped(path)).duration[0] > 4 * expected.duration[0]
+
+
+def test_starts_of_a_pool_and_turns_between_start_and_actions_are_no_way() -> None:
+    pool = STARTS[::-1] + np.array([[4 * np.pi, 0.0], [-2 * np.pi, 0.0]])
+    found = integrated(turning("a"), fields(wrapped(WAY), pool, start_index=np.array([1, 0], np.uint32)))
+    turns = np.array([-2 * np.pi, 4 * np.pi])[:, None]
+    expected = integrated(turning(), fields(WAY))[0][..., 0] + turns
+    np.testing.assert_allclose(found[0][..., 0], expected, atol=4 * ROUNDING)
 
 
 def test_between_two_joint_states_an_angle_takes_the_short_way() -> None:

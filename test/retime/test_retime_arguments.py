@@ -66,14 +66,6 @@ def test_arrays_that_do_not_belong_together_are_refused() -> None:
         native().retime(*fitting, 3, 5, False, True, 1)
 
 
-def test_limits_that_are_left_out_do_not_bind() -> None:
-    motion = retime(WAYPOINTS, MotionLimits(acceleration=2.0), order=2)
-    assert motion.ok.all()
-    kind, joint = motion.binding()
-    assert kind.unique().tolist() == [1]
-    assert joint.min() >= 0
-
-
 def test_without_the_extension_the_error_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "traj_integrator_ros.kernels.retime._native", None)
     with pytest.raises(

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses import FakeTensorMode
-from torch.autograd import forward_ad
 
 from traj_integrator_ros.kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
 
@@ -30,17 +29,6 @@ def test_a_rest_up_to_rounding_is_a_rest(speed: float, change: float, sign: int,
     motion = retime(PATH, LIMITS, **{f"{end}_speed": speed, f"{end}_acceleration": sign * change})
     assert torch.equal(motion.times, retime(PATH, LIMITS).times)
     assert torch.equal(retime(PATH, LIMITS, **{f"{end}_speed": -speed}).times, motion.times)
-
-
-@settings(max_examples=4, deadline=None)
-@given(st.floats(-18.0, -5.0).map(lambda exponent: 10.0**exponent), st.sampled_from([1, -1]), st.sampled_from([2, 3]))
-def test_a_plan_that_rests_up_to_rounding_is_slowed_as_one_at_rest(speed: float, sign: int, order: int) -> None:
-    rate = torch.zeros_like(PATH)
-    rate[:, 1:-1] = (PATH[:, 2:] - PATH[:, :-2]) / 0.4
-    nearly = rate.clone()
-    nearly[:, [0, -1]] = sign * speed
-    plan = {"order": order, "mode": "slow only", "dt": 0.2, "acceleration": torch.zeros_like(PATH)}
-    assert_takes_as_long(*(retime(PATH, LIMITS, velocity=one, **plan) for one in (nearly, rate)))
 
 
 @ORDERS
@@ -123,13 +111,3 @@ TRANSFORMS: dict[str, Callable[[Callable], object]] = {
 def test_transforms_of_torch_func_are_refused_by_name(name: str) -> None:
     with pytest.raises(NotImplementedError, match=r"waypoints: expected a plain tensor, .* torch.func transform"):
         TRANSFORMS[name](lambda path: retime(path, LIMITS).duration)
-
-
-def test_other_arguments_of_a_transform_and_tangents_are_refused_too() -> None:
-    def timed(jerk: torch.Tensor) -> torch.Tensor:
-        return retime(PATH, MotionLimits(velocity=1.0, acceleration=2.0, jerk=jerk)).duration
-
-    with pytest.raises(NotImplementedError, match=r"waypoints: expected a plain tensor"):
-        torch.func.vmap(timed)(torch.tensor([20.0, 30.0]))
-    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=r"waypoints: .* a tangent of forward mode"):
-        retime(forward_ad.make_dual(PATH, PATH), LIMITS)

@@ -71,14 +71,6 @@ def test_no_other_path_within_the_tolerance_is_smoother() -> None:
             assert (np.diff(other, 3, axis=0) ** 2).sum() > 0.999 * roughness
 
 
-def test_a_plan_is_smoothed_by_its_times() -> None:
-    exact, dt = path(), 0.05
-    slow = {"mode": "slow only", "dt": dt}
-    rows = ROUNDED["rounded"](exact, 1e-3)
-    assert timed(rows, tolerance=1e-3, **slow) < 1.05 * timed(exact, **slow)
-    assert timed(rows, **slow) > 1.2 * timed(exact, **slow)
-
-
 def test_a_tolerance_of_each_joint_and_path_is_taken() -> None:
     rows = torch.from_numpy(np.stack([ROUNDED["rounded"](path(seed=seed), 1e-3) for seed in (0, 1)]))
     plain, one = retime(rows, LIMITS), retime(rows, LIMITS, tolerance=1e-3)
@@ -111,10 +103,9 @@ def test_gradients_with_a_tolerance_are_refused_by_name() -> None:
     assert int(retime(still, LIMITS, tolerance=1e-3).status) == 1
 
 
-@pytest.mark.parametrize("step", [5e-4, 1.5e-3])
-def test_rows_of_a_slow_begin_and_end_take_as_long_as_exact_ones(step: float) -> None:
-    part = np.linspace(0, 1, 200)[:, None]
-    exact = np.sin(3 * (1 + np.arange(4) / 2) * part**3 * (10 - 15 * part + 6 * part**2) + np.arange(4))
-    rows = ROUNDED["rounded"](exact, step)
-    assert timed(rows, tolerance=step) < 1.05 * timed(exact)
-    assert (np.abs(smoothed(rows, np.full(4, step)) - rows) <= step + 1e-12).all()
+def test_a_plan_is_smoothed_by_its_times() -> None:
+    exact, dt = path(), 0.05
+    slow = {"mode": "slow only", "dt": dt}
+    rows = ROUNDED["rounded"](exact, 1e-3)
+    assert timed(rows, tolerance=1e-3, **slow) < 1.05 * timed(exact, **slow)
+    assert timed(rows, **slow) > 1.2 * timed(exact, **slow)

@@ -136,20 +136,6 @@ def test_a_wanted_duration_is_met_and_a_shorter_one_refused(order: int, speed: f
     assert float(refused.duration[0]) == pytest.approx(shortest, rel=2e-2)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_moving_ends_take_as_long_as_wanted(seed: int) -> None:
-    waypoints, limits = problem(100 + seed, 3 + seed % 5)
-    limits = as_limits(limits)
-    speed = (0.1 + 0.05 * seed) * float(retime(waypoints, limits).largest_start_speed[0])
-    shortest = float(retime(waypoints, limits, start_speed=speed).duration[0])
-    for times in (1.05, 1.3):
-        motion = retime(waypoints, limits, start_speed=speed, duration=times * shortest)
-        assert motion.ok.all(), motion.reason(0)
-        assert float(motion.duration[0]) == pytest.approx(times * shortest, rel=1e-6)
-        assert float(motion.velocity[0, 0].norm()) == pytest.approx(speed, rel=1e-6)
-        assert (motion.ratio <= 1 + 1e-6).all()
-
-
 def test_equal_rows_and_rows_not_finite_have_their_own_status() -> None:
     waypoints = torch.zeros(3, 4, 2, dtype=torch.float64)
     waypoints[1, :, 0] = torch.tensor([0.0, 0.0, 1.0, 1.0])
@@ -161,20 +147,6 @@ def test_equal_rows_and_rows_not_finite_have_their_own_status() -> None:
         assert motion.ok.tolist() == [True, True, False]
         assert motion.reason(2) == "a waypoint is not finite"
         assert float(motion.duration[0]) == 0
-
-
-@pytest.mark.parametrize("length", [0.01, 0.5, 6.0])
-def test_a_straight_line_takes_hardly_longer_than_the_optimum(length: float) -> None:
-    ruckig = pytest.importorskip("ruckig")
-    state = ruckig.InputParameter(1)
-    state.current_position, state.target_position = [0.0], [length]
-    state.max_velocity, state.max_acceleration, state.max_jerk = [1.5], [4.0], [40.0]
-    optimal = ruckig.Trajectory(1)
-    ruckig.Ruckig(1).calculate(state, optimal)
-    line = torch.tensor([[[0.0], [length]]], dtype=torch.float64)
-    motion = retime(line, MotionLimits(velocity=1.5, acceleration=4.0, jerk=40.0), intervals=200)
-    assert motion.ok.all()
-    assert 1 - 1e-6 <= float(motion.duration[0]) / optimal.duration <= 1.03
 
 
 def a_plan(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float, dict[str, np.ndarray]]:

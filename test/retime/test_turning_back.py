@@ -49,21 +49,6 @@ def test_a_swing_takes_as_long_however_densely_it_is_sampled(step: float) -> Non
     assert three < 1.1 * two
 
 
-@pytest.mark.parametrize(("way", "intervals"), [([0, 0.5], 4), ([0, 0.5], 7), ([0, 0.5, 0.51, 0.5, 0], 4)])
-def test_few_intervals_are_enough_for_a_turn(way: list[float], intervals: int) -> None:
-    motion = retime(torch.tensor(way, dtype=torch.float64)[None, :, None], LIMITS, intervals=intervals)
-    assert motion.ok.all(), motion.reason(0)
-    assert 0.8 < float(motion.duration[0]) / (len(way) // 2) < 1.25
-
-
-@pytest.mark.parametrize("rows", [3, 5, 13])
-def test_turns_take_their_time_where_jerk_alone_counts(rows: int) -> None:
-    way = torch.tensor([float(row % 2) for row in range(rows)], dtype=torch.float64)[None, :, None]
-    motion = retime(way, MotionLimits(velocity=5.0, acceleration=500.0, deceleration=1e5, jerk=200.0))
-    assert motion.ok.all(), motion.reason(0)
-    assert float(motion.duration[0]) < (rows - 1) * (32 / 200) ** (1 / 3)  # with rests
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, 1])
 def test_paths_that_turn_take_what_jerk_explains(seed: int) -> None:

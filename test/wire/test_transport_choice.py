@@ -66,12 +66,6 @@ def test_without_fast_dds_nothing_is_chosen() -> None:
     assert choose_transport(LARGE, {}, MUCH, has_fast_dds=False).segment_bytes == 0
 
 
-@pytest.mark.parametrize("limit", ["-1", "16M", "1e3", " "])
-def test_a_limit_that_is_not_a_number_is_reported(limit: str) -> None:
-    with pytest.raises(ValueError, match=f"{LIMIT_VARIABLE}: expected a whole number of MiB"):
-        choose_transport(LARGE, {LIMIT_VARIABLE: limit}, MUCH)
-
-
 def test_a_file_that_fast_dds_reads_by_itself_counts_as_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert choose_transport(LARGE, {}, MUCH).segment_bytes > 0
@@ -122,20 +116,6 @@ def test_the_profile_is_written_once_and_named_to_the_middleware(nothing_chosen:
     os.environ[PROFILE_VARIABLES[0]] = ""
     assert prepare_transport(1000, 32, 7) == chosen
     assert [path.name for path in file.parent.iterdir()] == [file.name]
-
-
-def test_a_home_that_cannot_be_written_costs_nothing_but_a_folder(
-    nothing_chosen: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ROS_HOME", "/proc/nowhere")
-    monkeypatch.setattr("tempfile.tempdir", str(nothing_chosen))
-    chosen = prepare_transport(1000, 32, 7)
-    file = Path(os.environ.pop(PROFILE_VARIABLES[0]))
-    assert file.parent == nothing_chosen and file.read_text() == profile(chosen.segment_bytes, local=True)
-    monkeypatch.setattr("tempfile.tempdir", "/proc/nowhere")
-    chosen = prepare_transport(1000, 32, 7)
-    assert chosen.segment_bytes == 0 and chosen.is_short and "no profile can be written" in chosen.reason
-    assert PROFILE_VARIABLES[0] not in os.environ
 
 
 def test_a_choice_after_the_middleware_has_started_is_an_error(
