@@ -36,15 +36,6 @@ def test_a_cell_is_this_commit_with_another_torch(matrix: ModuleType, project_ro
     assert not changed.stdout
 
 
-def test_a_cell_runs_commands_as_a_new_shell_does(matrix: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIRTUAL_ENV", "/elsewhere")
-    cell = matrix.Cell("jazzy", "/usr/bin/python3.12", "3.12", "pinned", "2")
-    cell.folder.mkdir()
-    told = 'test -z "$VIRTUAL_ENV" && echo "threads: $OMP_NUM_THREADS"'
-    assert matrix.run(["sh", "-c", told], cell) == (False, "threads: 1")
-    assert matrix.run(["false"], cell)[0]
-
-
 def test_the_tests_of_a_cell_exist(matrix: ModuleType, project_root: Path) -> None:
     for name in (*matrix.TESTS, *matrix.LEROBOT_TESTS):
         file, _, function = name.partition("::")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
 
 MOST_ELEMENTS = 10_000
 LARGEST_FILE = 4096
@@ -37,11 +35,6 @@ def without_compiled_parts() -> None:
         sys.modules[f"traj_integrator_ros.{name}"] = None
 
 
-def with_little_shared_memory() -> None:
-    """A small /dev/shm, as in a container."""
-    shrink_shared_memory("8m")
-
-
 def with_hardly_any_shared_memory() -> None:
     """A /dev/shm with room for nothing."""
     shrink_shared_memory("100k")
@@ -62,24 +55,6 @@ def with_output_that_nobody_reads() -> None:
 
 
 SLOW_S, MANY = 1.0, 100
-SLOW_BATCH_S = 0.03
-
-
-def with_slow_kernels() -> None:
-    """A batch of hundreds takes the engine a second, like a much larger one, while other threads run."""
-    import time
-
-    from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-
-    for name in ("integrate", "vjp", "evaluate"):
-        compute = getattr(TrajectoryIntegrator, name)
-
-        @functools.wraps(compute)
-        def slow(*given: object, compute: Callable = compute, **options: object) -> object:
-            time.sleep(SLOW_S if given[1].shape[0] >= MANY else 0.0)
-            return compute(*given, **options)
-
-        setattr(TrajectoryIntegrator, name, slow)
 
 
 def with_slow_reading() -> None:
@@ -95,21 +70,6 @@ def with_slow_reading() -> None:
         return read(*given)
 
     topic_handlers.read_position_trajectory = slow
-
-
-def with_slow_batches() -> None:
-    """The batch of a sequence takes longer than the sequences of a fast stream are apart."""
-    import time
-
-    from traj_integrator_ros.requests.batches import Batches
-
-    integrate = Batches.integrate
-
-    def slow(*given: object) -> object:
-        time.sleep(SLOW_BATCH_S)
-        return integrate(*given)
-
-    Batches.integrate = slow
 
 
 def with_few_waiting_calls() -> None:

@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, NodeServer, plan
-from node_variants import SLOW_BATCH_S, with_few_waiting_calls, with_slow_batches
+from node_variants import with_few_waiting_calls
 from rclpy.action import ActionClient
 from rclpy.qos import QoSProfile
 
@@ -55,16 +55,3 @@ def test_calls_beyond_the_queue_are_refused_at_once_and_say_so(serve: NodeServer
     refused = [answer.result().message for answer in answers if not answer.result().success]
     assert refused and all(message.startswith("busy: ") for message in refused), refused[:3]
     assert int(client.counts()["rejected.busy"]) == len(refused)
-
-
-@pytest.mark.thorough
-def test_a_stream_faster_than_its_batches_still_becomes_motions(serve: NodeServer) -> None:
-    _, client = serve(variant=with_slow_batches)
-    client.settle_state([0.0] * len(JOINTS))
-    rows = 0.02 * np.linspace(0.0, 1.0, 16)[None, :, None] ** 2 * np.ones(len(JOINTS))
-    with client.periodically(SLOW_BATCH_S / 3, lambda: client.sequences.publish(sequence(rows, dt=0.02))):
-        client.wait_for(lambda: client.trajectories, "the first motion")
-        client.trajectories.clear()
-        client.spin(3.0)
-    assert len(client.trajectories) >= 3
-    assert int(client.counts()["rejected.superseded"]) > 10

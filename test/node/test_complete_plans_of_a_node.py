@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, changed, plan
 from ros_client import RosClient
-from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.srv import Stop
 
 pytestmark = pytest.mark.ros
 V, A = 2.0, 5.0
 LIMITS = {"limits__velocity": [V] * 3, "limits__acceleration": [A] * 3, "limits__action": "retime"}
-PARTS = ("positions", "velocities", "accelerations")
 
 
 @pytest.fixture
@@ -25,37 +22,6 @@ def limited(client: RosClient) -> Iterator[RosClient]:
     with changed(client, **LIMITS):
         client.settle_state([0.1, 0.2, 0.3])
         yield client
-
-
-def planned(times: np.ndarray, *parts: np.ndarray) -> JointTrajectory:
-    """A plan with velocities and optional accelerations."""
-    message = plan(times, parts[0])
-    for name, rows in zip(PARTS, parts, strict=False):
-        for point, row in zip(message.points, rows, strict=True):
-            setattr(point, name, array("d", row))
-    return message
-
-
-def test_a_trapezoid_at_exactly_the_limits_passes_as_it_is(limited: RosClient) -> None:
-    before, times = limited.counts(), np.linspace(0, 1, 11)
-    rising, left = V / A, 1 - times
-    parts = [
-        np.select([times < rising, left < rising], [begin, end], cruise)[:, None] * [1.0, 0.5, 0.25]
-        for begin, end, cruise in (
-            (A * times**2 / 2, V * (1 - rising) - A * left**2 / 2, V * (times - rising / 2)),
-            (A * times, A * left, np.full(11, V)),
-            (np.full(11, A), np.full(11, -A), np.zeros(11)),
-        )
-    ]
-    parts[0] += [0.1, 0.2, 0.3]
-    answer = limited.answer_plan(planned(times, *parts))
-    assert [round(1e3 * one.time_from_start.sec + 1e-6 * one.time_from_start.nanosec) for one in answer.points] == [
-        *range(0, 1001, 100)
-    ]
-    for name, rows in zip(PARTS, parts, strict=True):
-        np.testing.assert_allclose([getattr(point, name) for point in answer.points], rows, atol=1e-9)
-    after = limited.counts()
-    assert [int(after[key]) - int(before[key]) for key in ("slowed", "trajectories_published")] == [0, 1]
 
 
 def test_a_plan_of_one_joint_that_asks_too_much_reaches_its_goal_later(

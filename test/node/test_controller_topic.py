@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from node_fixtures import JOINTS, PARAMETERS
-from preloaded_process import PreloadedNode
-from ros_client import RosClient
+from node_fixtures import JOINTS, NodeServer
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 REMAPPED = ["-r", "controller_state:=/said/controller_state"]
 
 
-@pytest.fixture
-def client_of(report_type: type, tmp_path: Path) -> Iterator:
-    """A client of a node with these arguments, beside a controller that reports."""
-    processes, clients = [], []
-
-    def start(arguments: list[str]) -> RosClient:
-        processes.append(PreloadedNode(tmp_path, PARAMETERS, arguments))
-        clients.append(RosClient(JOINTS))
-        clients[0].wait_until_active()
-        return clients[0]
-
-    yield start
-    for one in clients:
-        one.close()
-    for process in processes:
-        process.stop()
-
-
 @pytest.mark.parametrize("is_remapped", [False, True], ids=["found", "remapped"])
-def test_the_controller_that_takes_the_trajectories_is_found(client_of, report_type: type, is_remapped: bool) -> None:
-    client = client_of(REMAPPED if is_remapped else [])
+def test_the_controller_that_takes_the_trajectories_is_found(
+    report_type: type, serve: NodeServer, is_remapped: bool
+) -> None:
+    _, client = serve(arguments=REMAPPED if is_remapped else [])
     assert client.counts()["controller_state"] == "none", "the client takes trajectories, and reports nothing"
     name = client.node.get_name()
     reports = client.publisher(report_type, f"/{name}/controller_state")

@@ -20,7 +20,7 @@ from traj_integrator_ros.governor.robot_clock import RobotClock
 from traj_integrator_ros.governor.supervision import Guard
 from traj_integrator_ros.limits.joint_limits import AssumedLimits
 from traj_integrator_ros.node import accounts
-from traj_integrator_ros.node.accounts import Accounts, LatencyRing, ThrottledLog, one_line
+from traj_integrator_ros.node.accounts import Accounts, ThrottledLog
 from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
 from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
 from traj_integrator_ros.requests.rejection import RejectionReason
@@ -161,19 +161,6 @@ def test_what_is_known_of_the_robot_and_its_motions_is_reported() -> None:
     counts = ("dropped_steps", "late", "starved", "brakes", "out_of_order")
     assert [values[key] for key in (*counts, "slowed")] == ["7", "1", "2", "3", "6", "8"]
     assert values["slowed_by_s"] == "0.500"
-
-
-def test_latency_percentiles_are_of_the_last_thousand() -> None:
-    ring = LatencyRing()
-    assert ring.percentiles_ms(50, 99) == [None, None]
-    for milliseconds in [9_999] * 500 + list(range(1_000)):
-        ring.add(milliseconds * 1e-3)
-    assert ring.percentiles_ms(50, 99) == pytest.approx([499.5, 989.01])
-
-
-def test_an_error_is_told_in_one_line() -> None:
-    assert one_line(ValueError("a\n  b")) == "a b" and one_line(KeyError()) == "KeyError"
-    assert one_line(ValueError("x" * 501)) == "x" * 500 + "..."
 
 
 def test_a_flood_of_lines_becomes_one_and_the_next_line_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
-from node_fixtures import JOINTS, ClientFactory, NodeFactory, plan
+from node_fixtures import JOINTS, plan
 from rclpy.action import ActionClient
 from rclpy.task import Future
 from simulated_arm import SimulatedArm
@@ -174,22 +174,6 @@ def test_goals_that_cannot_be_executed_say_why_and_do_not_disturb_another(sender
     assert send.result(other)[0] == SUCCEEDED
 
 
-@pytest.mark.thorough
-def test_a_robot_off_its_path_is_stopped_and_the_joint_is_named(sender: Callable[..., GoalSender]) -> None:
-    send = sender()
-    send.arm.robot.lag = 25  # up to 25 mrad at 0.5 rad/s
-    for fields in ({"path_tolerance": {"joint_a": 0.01}}, {}):  # the second time by the parameter
-        goal = send(LONG, **{name: send.tolerance(**values) for name, values in fields.items()})
-        status, code, text = send.result(goal)
-        assert (status, code) == (ABORTED, ResultCode.PATH_TOLERANCE_VIOLATED)
-        assert text.startswith("path_tolerance: joint_a: position 0.01") and "expected at most 0.01" in text
-        send.arm.run(0.5)
-        send.arm.assert_at_rest()
-        assert abs(send.arm.position[0]) < 0.5
-        assert send.arm.client.set_parameters(constraints__joint_a__trajectory=0.01) == [(True, "")]
-    assert send.arm.client.set_parameters(constraints__joint_a__trajectory=0.0) == [(True, "")]
-
-
 def test_a_canceled_goal_stops_fast_and_the_next_one_is_taken(
     sender: Callable[..., GoalSender],
 ) -> None:
@@ -241,45 +225,3 @@ def test_goals_are_rejected_while_the_node_is_not_active(sender: Callable[..., G
     assert not send(PATH).accepted
     after = send.arm.client.counts()
     assert [int(after[key]) - int(before[key]) for key in keys] == [1, 1]
-
-
-@pytest.mark.thorough
-def test_a_node_shut_down_while_it_executes_tells_the_goals_sender(
-    report_type: type, start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    from control_msgs.action import FollowJointTrajectory
-
-    start_node(arguments=["-r", "__ns:=/alone"])
-    client = connect("/alone/traj_integrator")
-    client.wait_until_active()
-    actions = ActionClient(client.node, FollowJointTrajectory, client.topic("~/follow_joint_trajectory"))
-    assert actions.wait_for_server(10.0)
-    with client.periodically(0.02, lambda: client.publish_state([0.0] * len(JOINTS))):
-        client.spin(0.3)
-        sent = actions.send_goal_async(FollowJointTrajectory.Goal(trajectory=LONG))
-        client.wait_for(sent.done, "an answer")
-        result = sent.result().get_result_async()
-        client.spin(0.3)
-        assert not result.done()
-        assert client.change_state("shutdown")
-        client.wait_for(result.done, "a result")
-    assert result.result().status == ABORTED
-    assert result.result().result.error_string.startswith("not_active: node: deactivated")
-    client.wait_for(lambda: not actions.server_is_ready(), "the action is gone")
-    actions.destroy()
-
-
-@pytest.mark.thorough
-def test_the_diagnostics_tell_of_goals(sender: Callable[..., GoalSender]) -> None:
-    send = sender()
-    keys = ("goals_succeeded", "goals_canceled", "goals_aborted", "trajectories_published", "trajectories_rejected")
-    before = send.arm.client.counts()
-    assert before["follow_joint_trajectory"] == "idle"
-    goal = send(LONG)
-    assert send.arm.client.counts()["follow_joint_trajectory"] == "executing"
-    goal.handle.cancel_goal_async()
-    assert send.result(goal)[0] == CANCELED
-    assert send.result(send(PATH))[0] == SUCCEEDED
-    assert send.result(send(plan([1.0], [[0.1]], ["elbow"])))[0] == ABORTED
-    after = send.arm.client.counts()
-    assert [int(after[key]) - int(before[key]) for key in keys] == [1, 1, 1, 2, 1]

@@ -209,23 +209,3 @@ def test_paths_are_timed_by_the_limits_of_the_node_and_of_the_request(client: Ro
     assert 0.9 < np.abs(motion.velocity).max() <= 1.001 and 0.99 < found.ratio[0].max() <= 1.0001
     assert longer.duration[0] == pytest.approx(2 * found.duration[0]) and longer.ratio.max() < 0.51
     assert cubic.trajectories[0].acceleration is None and cubic.trajectories[0].joint_names == ORDER
-
-
-@pytest.mark.parametrize(
-    ("apart", "toward", "lasts", "reason"),
-    [(0.1, [0.4, -0.3, -0.4], 2.0, ""), (1e-5, [0, 1, 0], 2.5, "this one rests in between")],
-)
-def test_paths_that_turn_back_are_timed_with_a_reason_where_they_rest(
-    client: RosClient, apart: float, toward: list[float], lasts: float, reason: str
-) -> None:
-    there = np.array([[0.1, 0.2, 0.3], [0.4, 0.0, 0.0], [0.8, -0.3, -0.4]])
-    path = np.concatenate([there, there[-1:] + apart * np.array(toward), there[-2::-1]])
-    bounds = {"velocity_limits": [2.0] * DOF, "acceleration_limits": [5.0] * DOF, "jerk_limits": [50.0] * DOF}
-    found = client.services.retime(path[None], **bounds)
-    assert found.status.tolist() == [Retime.Request.DONE]
-    assert reason in found.reason[0] and bool(reason) == bool(found.reason[0])
-    motion = found.trajectories[0]
-    for values in (motion.time_from_start, motion.position, motion.velocity, motion.acceleration, found.row_times):
-        assert np.isfinite(values).all()
-    assert 1.5 < found.duration[0] < lasts and found.ratio.max() <= 1 + 2e-5
-    assert (np.diff(found.row_times[0]) >= 0).all()

@@ -8,10 +8,9 @@ import re
 import time
 from pathlib import Path
 
-import node_variants
 import numpy as np
 import pytest
-from node_fixtures import NodeFactory, NodeServer
+from node_fixtures import NodeServer
 
 from traj_integrator_ros.client import sequence
 from traj_integrator_ros.node import shared_memory
@@ -71,15 +70,6 @@ def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(serve: NodeSe
     assert living and all(file.exists() for file in living)
     client.wait_until_active()
     client.answer(sequence(np.zeros((1, 4, 3)), position=np.zeros(3)))
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(not node_variants.may_mount(), reason="no permission to mount a small /dev/shm")
-def test_a_node_with_too_little_shared_memory_says_so_and_lives(start_node: NodeFactory) -> None:
-    process = start_node(variant=node_variants.with_little_shared_memory)
-    process.wait_for_output("[traj_integrator]: active")
-    assert re.search(r"WARN.*/dev/shm has \d+ MiB left", process.output), process.output
-    assert process.stop()[0] == 0, process.output
 
 
 def own_segments(pid: int) -> list[Path]:

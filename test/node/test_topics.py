@@ -86,20 +86,3 @@ def test_the_first_of_a_batch_is_the_one_for_the_controller(client: RosClient) -
     way = np.array(batch.position).reshape(2, -1, DOF)[:, -1, 0] - batch.position[0]
     went = trajectory.points[-1].positions[0] - trajectory.points[0].positions[0]
     assert abs(went - way[0]) < abs(went - way[1]), "the second one is twice as fast"
-
-
-def test_diagnostics_tell_what_happened(client: RosClient) -> None:
-    before = client.counts()
-    for _ in range(3):
-        client.answer(sequence(np.zeros((1, 2, DOF))))
-    client.integrate(sequence(np.zeros((1, 2, DOF))))
-    counts = client.counts()
-    assert {key: int(counts[key]) - int(before[key]) for key in ("sequences", "published", "service_calls")} == {
-        "sequences": 3, "published": 3, "service_calls": 1,
-    }  # fmt: skip
-    assert [counts[key] for key in ("lifecycle_state", "device")] == ["active", "cpu"]
-    assert 0.0 < float(counts["sequence_latency_p50_ms"]) <= float(counts["sequence_latency_p99_ms"])
-    assert float(counts["service_latency_p99_ms"]) > 0.0
-    assert float(counts["state_age_s"]) < 60.0
-    status = client.status()
-    assert (status.level, status.message) == (status.OK, "active")

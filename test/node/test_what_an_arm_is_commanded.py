@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from node_fixtures import JOINTS, PARAMETERS, plan
+from node_fixtures import JOINTS, PARAMETERS
 from preloaded_process import PreloadedNode
 from ros_client import RosClient
 from simulated_arm import RATE, Limits, SimulatedArm
@@ -135,20 +135,6 @@ def test_a_node_and_an_executor_command_the_same_bits(make_arm: MakeArm) -> None
     assert compared == 40
 
 
-@pytest.mark.thorough
-def test_a_path_that_is_passed_with_rests_is_said_to_be(make_arm: MakeArm, node: NodeProcess) -> None:
-    arm = make_arm(position_trajectory__without_times="path")
-    before = int(arm.client.counts().get("warned.not_fastest", 0))
-    there = arm.position + np.array([[0.0, 0.0, 0.0], [0.3, -0.2, -0.3], [0.7, -0.5, -0.7]])
-    for doubled in (0, 1):  # the row at the turn, within noise: the bend of the path jumps there
-        path = np.concatenate([there, there[-1:].repeat(doubled, 0) + np.array([0.0, 1e-5, 0.0]), there[-2::-1]])
-        arm.client.plans.publish(plan([0.0] * len(path), path))
-        arm.run(4.0)
-        arm.assert_at_rest()
-        assert int(arm.client.counts().get("warned.not_fastest", 0)) - before == doubled
-    assert "published in spite of not_fastest: points: the fastest motion was not found; this one rests" in node.output
-
-
 def transitions(*names: str) -> Callable[[SimulatedArm], None]:
     def pass_them(arm: SimulatedArm) -> None:
         for name in names:
@@ -255,37 +241,6 @@ def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
     arm.run(0.8)
     assert arm.position[0] > where + 0.05
     arm.assert_within(LIMITS)
-
-
-@pytest.mark.thorough
-def test_limits_lowered_in_motion_hold_at_once(make_arm: MakeArm) -> None:
-    arm = make_arm(limits__action="retime")
-    get_going(arm)
-    assert arm.client.set_atomically(limits__velocity=[0.3] * DOF) == (True, "")
-    lowered = arm.cycles
-    arm.run(1.0)
-    arm.assert_at_rest()
-    going = arm.cycles
-    arm.run(1.5, 0.1, lambda: arm.client.sequences.publish(velocities(1.0, 20)))
-    arm.assert_within(LIMITS)
-    speeds = np.abs(arm.commands[:, 1]).max(axis=1)
-    on_its_way_s = 0.1
-    brake = round(RATE * (USUAL["publish.lead_time"] + LIMITS.velocity / LIMITS.acceleration + on_its_way_s))
-    assert speeds[lowered - 5] > 0.9 and speeds[lowered + brake :].max() <= 0.3 * 1.002
-    assert speeds[going:].max() > 0.25, "slowed chunks are executed"
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("on_reject", ["brake", "continue"])
-def test_a_refused_chunk_brakes_if_that_is_what_it_means(make_arm: MakeArm, on_reject: str) -> None:
-    arm = make_arm(publish__on_reject=on_reject)
-    arm.client.sequences.publish(velocities(0.5, 40))  # two seconds of motion
-    arm.run(1.0)
-    arm.client.sequences.publish(velocities(5.0, 40))
-    begin = arm.position[0]
-    arm.run(0.7)
-    arm.assert_within(LIMITS)
-    assert (arm.position[0] - begin < 0.2) == (on_reject == "brake")
 
 
 def test_committed_rows_are_what_is_commanded_then(make_arm: MakeArm) -> None:

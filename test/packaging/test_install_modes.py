@@ -38,7 +38,6 @@ for name, kernel in MAPS.items():
 print(traj_integrator_ros.kernels.__file__)
 print(len(MAPS))
 """
-FIND = "import importlib.util, sys; print(*(importlib.util.find_spec(name).origin for name in sys.argv[1:]))"
 BUILD_WHEEL = "from setuptools import build_meta; build_meta.build_wheel('dist')"
 
 
@@ -127,12 +126,6 @@ def sources(folder: Path) -> set[str]:
     }
 
 
-def test_what_set_up_installs_follows_the_sources(project_root: Path) -> None:
-    if '"editable": true' not in (importlib.metadata.distribution(PACKAGE).read_text("direct_url.json") or ""):
-        pytest.skip("set-up has not installed this package")
-    assert output_of([sys.executable, "-c", FIND, f"{PACKAGE}.kernels"]).startswith(str(project_root))
-
-
 # Compiles nothing: modules are those that set-up has compiled with the same setup.py.
 NO_COMPILER = """#!/bin/sh
 output=; wants=
@@ -172,15 +165,9 @@ def test_one_wheel_computes_every_map_without_a_compiler(
     assert installed_scripts(tmp_path / "venv") == CONSOLE_SCRIPTS
 
 
-@pytest.mark.parametrize("missing", ["a compiler", pytest.param("a header", marks=pytest.mark.thorough)])
-def test_what_the_cpp_kernels_lack_leaves_them_out_and_is_said(sdist: Path, tmp_path: Path, missing: str) -> None:
-    compiler, reason = {
-        "a compiler": ("/nonexistent/c++", "no C++ parts, since there is no C++ compiler (/nonexistent/c++)"),
-        "a header": (shutil.which("false"), "no C++ parts, since they did not compile"),
-    }[missing]
-    printed, wheel = built_wheel(sdist, tmp_path, TRAJ_INTEGRATOR_NATIVE="", CXX=compiler)
-    assert reason in printed
-    assert missing != "a compiler" or reason in printed.splitlines()[0], printed
+def test_without_a_compiler_the_cpp_kernels_are_left_out_which_is_said(sdist: Path, tmp_path: Path) -> None:
+    printed, wheel = built_wheel(sdist, tmp_path, TRAJ_INTEGRATOR_NATIVE="", CXX="/nonexistent/c++")
+    assert "no C++ parts, since there is no C++ compiler (/nonexistent/c++)" in printed.splitlines()[0], printed
     with zipfile.ZipFile(wheel) as archive:
         assert not [name for name in archive.namelist() if name.endswith(".so")]
 

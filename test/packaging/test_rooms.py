@@ -1,11 +1,10 @@
-"""Imports run downwards only, from room to room, as CONTRIBUTING.md says, and in no circle."""
+"""Imports run downwards only, from room to room, as CONTRIBUTING.md says."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 PACKAGE = "traj_integrator_ros"
@@ -40,23 +39,13 @@ def imports(file: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[s
                 yield node.lineno, (*module, alias.name)
 
 
-def modules_of(root: Path) -> dict[tuple[str, ...], tuple[Path, tuple[str, ...]]]:
-    """Path and package of every module of the project by its dotted parts; the scripts import each other by name."""
-    modules = {}
-    tools = {name: (name,) for name in ("benchmarks", "soak", "rig", "kit")}
-    for folder, prefix in {KERNELS: (PACKAGE, KERNELS), PACKAGE: (PACKAGE,), "scripts": (), **tools}.items():
-        for file in sorted((root / folder).rglob("*.py")):
-            if (root / PACKAGE / KERNELS) not in file.parents:  # the link
-                package = (*prefix, *file.relative_to(root / folder).parts[:-1])
-                modules[package if file.stem == "__init__" else (*package, file.stem)] = file, package
-    return modules
-
-
 def files_of_rooms(root: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:
     """Room, path and package of every file of a room."""
-    for file, package in modules_of(root).values():
-        if package[:1] == (PACKAGE,) and len(package) > 1:
-            yield package[1], file, package
+    for folder, prefix in {KERNELS: (PACKAGE, KERNELS), PACKAGE: (PACKAGE,)}.items():
+        for file in sorted((root / folder).rglob("*.py")):
+            package = (*prefix, *file.relative_to(root / folder).parts[:-1])
+            if (root / PACKAGE / KERNELS) not in file.parents and len(package) > 1:  # the link
+                yield package[1], file, package
 
 
 def upward_imports(root: Path) -> list[str]:
@@ -76,15 +65,3 @@ def upward_imports(root: Path) -> list[str]:
 
 def test_imports_run_downwards_only(project_root: Path) -> None:
     assert upward_imports(project_root) == []
-
-
-def test_no_modules_import_each_other_in_a_circle(project_root: Path) -> None:
-    """An import anywhere in a file counts, also for annotations; packages around a module do not."""
-    modules = modules_of(project_root)
-    graph: dict[tuple[str, ...], set[tuple[str, ...]]] = {name: set() for name in modules}
-    for name, (file, package) in modules.items():
-        for _, parts in imports(file, package):
-            found = next((parts[:end] for end in (len(parts), len(parts) - 1) if parts[:end] in modules), name)
-            if found != name and (found == package or found != package[: len(found)]):
-                graph[name].add(found)
-    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from rig.physics import contacts, demo, free, grasps
+from rig.physics import demo, grasps
 from rig.physics.arms import ARMS
-from rig.physics.drives import Drive
 from rig.physics.packages import Absent, model_text, mujoco_module
 from rig.physics.robot import PhysicalRobot
 from rig.physics.run import faults, run
@@ -56,31 +53,6 @@ def test_an_object_stays_between_the_pads_only_while_they_press_on_it(arm: str) 
     robot.object.let_go()
     robot.follow(np.append(robot.home[:-1], robot.arm.gripper.closed), 600)
     assert not robot.object.is_kept and abs(robot.output()[0][-1] - robot.arm.gripper.closed) < 0.01
-
-
-DRIVES = st.builds(
-    Drive,
-    hz=st.floats(3.0, 15.0),
-    zeta=st.floats(0.7, 1.2),
-    feedforward=st.sampled_from([0.0, 0.5, 0.9]),
-    delay=st.integers(0, 8),
-)
-
-
-@pytest.mark.thorough
-@settings(max_examples=4, deadline=None)
-@given(DRIVES, st.floats(0.2, 0.7), st.floats(0.0, 2.0), st.integers(0, 9))
-def test_no_drive_is_braked_in_free_motion(drive: Drive, share: float, payload: float, seed: int) -> None:
-    figures = free.streamed(seed, drive=drive, share=share, payload=payload * min(drive.hz / 6.0, 1.0), seconds=4.0)
-    assert figures["brakes"] == 0
-
-
-@pytest.mark.thorough
-@settings(max_examples=2, deadline=None)
-@given(DRIVES, st.floats(0.1, 1.0), st.integers(0, 9))
-def test_any_drive_notices_a_wall_and_leaves_it(drive: Drive, speed: float, seed: int) -> None:
-    figures = contacts.wall(seed, drive=drive, speed=speed, angle=0.2, seconds=2.0)
-    assert figures["unnoticed_s"] < 0.4 and figures["force_last"] < 20 and figures["tries"] == 1, figures
 
 
 @pytest.mark.thorough

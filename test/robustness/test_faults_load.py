@@ -152,28 +152,6 @@ def test_callers_that_are_killed_while_the_node_works_for_them(serve: NodeServer
     assert last_files <= first_files + 12 and last_bytes < 1.05 * first_bytes, held
 
 
-@pytest.mark.thorough
-def test_parameters_that_change_under_load(serve: NodeServer) -> None:
-    process, client = serve()
-    client.expects_rest = False
-    steps = (0.01, 0.02, 0.05)
-    with traffic(client):
-        for number, dt in zip(range(36), itertools.cycle(steps), strict=False):
-            change = {
-                "dt": dt,
-                "control_space": ("position", "velocity", "acceleration", "jerk")[number % 4],
-                "publish__end": ("stop", "as_planned")[number % 2],
-                "limits__velocity": [[], [1.0] * DOF][number % 2],
-                "limits__action": ("warn", "reject")[number // 2 % 2],
-            }
-            assert client.set_atomically(**change) == (True, "")
-            assert not client.set_atomically(dt=-1.0, control_space="velocity")[0]
-            assert client.parameter("control_space") == change["control_space"]
-    seen = {round(batch.time_from_start[1], 6) for batch in client.batches}
-    assert seen == set(steps), "each answer has one of the steps, and all of them were in force"
-    assert client.counts()["rejected.internal_error"] == "0", process.output
-
-
 def test_every_lifecycle_transition_after_every_other_under_load(serve: NodeServer) -> None:
     process, client = serve()
     state = "active"

@@ -37,7 +37,7 @@ from hostile_messages import (
     whole_gradient,
     whole_sequence,
 )
-from node_fixtures import JOINTS, changed, plan
+from node_fixtures import JOINTS, plan
 from preloaded_process import PreloadedNode
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
@@ -226,23 +226,6 @@ def test_an_inactive_node_refuses_everything(node: Node) -> None:
     assert node.client.change_state("activate")
 
 
-def send_motions(node: Node, reason: str) -> None:
-    """Send messages that would move the robot, which are refused in the node's state; others are answered."""
-    node.send(ACTIONS, good_sequence(), reason, output=ROW)
-    node.send(PLAN, good_plan(), reason)
-    node.send(INTEGRATE, Integrate.Request(actions=good_sequence()))
-    node.send(INTEGRATE, Integrate.Request(actions=good_sequence(), as_published=True), reason)
-
-
-def test_a_robot_that_was_stopped_or_has_no_limits_is_not_moved(node: Node) -> None:
-    assert node.client.call(Stop, "stop", Stop.Request(hold=True)).success
-    send_motions(node, "stopped: ")
-    assert node.client.call(Stop, "stop", Stop.Request()).success
-    node.send(ACTIONS, good_sequence())
-    with changed(node.client, limits__assumed_velocity=0.0):
-        send_motions(node, "no_limits: ")
-
-
 # Refusals for the message
 
 
@@ -294,20 +277,6 @@ def test_bytes_that_are_no_message_are_refused(node: Node, channel: str) -> None
         if refusal := judged(channel, damaged):
             node.send(channel, damaged, refusal)
     node.settle()
-
-
-def test_each_refusal_in_a_burst_is_told_with_its_reason_and_stamp(node: Node) -> None:
-    node.told.clear()
-    wrong = {"batch": 0, "dt": [-1.0], "control_space": 6, "data": [], "horizon": 17, "joint_names": ["elbow"]}
-    wrong |= {"start_position": [np.nan] * DOF, "goal_velocity": [0.0] * DOF}
-    bad = [good_sequence(**{name: value}) for name, value in wrong.items()]
-    for stamp, message in enumerate(bad):
-        message.header.stamp.sec = stamp
-        node.client.sequences.publish(message)
-    reasons = [judged(ACTIONS, message).partition(":")[0] for message in bad]
-    node.client.wait_for(lambda: len(node.told) == len(bad), "rejections")
-    assert [(one.header.stamp.sec, one.reason) for one in node.told] == [*enumerate(reasons)]
-    node.rejected.update(reasons)
 
 
 # Sizes, and messages that do not arrive
