@@ -23,7 +23,7 @@ from ros_client import RosClient
 from kit.node_process import NodeProcess, source_environment
 from traj_integrator_interfaces.srv import Integrate
 from traj_integrator_ros.client import sequence
-from traj_integrator_ros.node.entities import SEQUENCE_DEPTH
+from traj_integrator_ros.node.intake import MOST_SEQUENCES
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3
@@ -125,7 +125,7 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     client.wait_for(lambda: len(client.batches) == answered - 1, "every answer")
     # A sequence that was in work when the node last had a core may be that old; waiting ones are the newest.
     stamps = [batch.header.stamp.sec for batch in client.batches]
-    assert stamps == sorted(stamps) and stamps[-SEQUENCE_DEPTH:] == list(range(sent - SEQUENCE_DEPTH + 1, sent + 1))
+    assert stamps == sorted(stamps) and stamps[-MOST_SEQUENCES:] == list(range(sent - MOST_SEQUENCES + 1, sent + 1))
     client.answer(SMALL)
 
 

@@ -34,9 +34,9 @@ try:  # Some installations of ROS 2 lack it; then nothing is known about the con
 except ImportError:
     JointTrajectoryControllerState = None
 
-SEQUENCE_DEPTH = 10
-"""Depth of the queue of sequences. It is small, so that a planner that is too fast loses sequences instead of delaying
-them.
+SEQUENCE_DEPTH = 100
+"""Depth of the middleware's queues of sequences, of which the node keeps the newest (`MOST_SEQUENCES`). It is large,
+because Fast DDS 3 never frees a message that it sent again and that is older than all in a full queue.
 """
 SUPERVISION_PERIOD_S = 0.01
 RESTING_PERIOD_S = 0.05

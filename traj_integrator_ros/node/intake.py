@@ -28,6 +28,10 @@ _MOST_GIVE_WAY = 10
 """Largest number of messages in a row that give way: where each takes longer than the period of the stream, a newer
 one always waits.
 """
+MOST_SEQUENCES = 10
+"""Largest number of sequences of a topic that wait, so that a planner that is too fast loses them instead of delaying
+them; fewer if the depth of its quality of service is smaller.
+"""
 CALL_WAITS_S = 0.5
 """Longest time, s, that a call waits before it is refused: half of the time in which every call is answered."""
 MOST_CALLS = 100
@@ -91,12 +95,12 @@ class Call:
 
 
 class _Topic:
-    """A subscription with its newest messages that wait, at most as many as its depth."""
+    """A subscription with its newest messages that wait."""
 
     def __init__(self, name: str, subscription: Subscription, count_publishers: Callable[[], int]) -> None:
         self._name, self.subscription, self._count_publishers = name, subscription, count_publishers
         qos = subscription.qos_profile
-        self._depth = qos.depth if qos.history is HistoryPolicy.KEEP_LAST else MOST_READ
+        self._most = min(qos.depth, MOST_SEQUENCES) if qos.history is HistoryPolicy.KEEP_LAST else MOST_READ
         self._gaps = SequenceGaps()
         self._missed = self._gave_way = 0
         self.waiting: deque[Message] = deque()
@@ -109,7 +113,7 @@ class _Topic:
             arrived_s = time.monotonic() - age_ns(info) * 1e-9
             self.waiting.append(Message(self._name, data, info, arrived_s, self._missed))
             self._missed = 0
-            if len(self.waiting) > self._depth:
+            if len(self.waiting) > self._most:
                 lost = self.waiting.popleft()
                 following = self.waiting.popleft()
                 self.waiting.appendleft(following._replace(missed=following.missed + lost.missed + 1))
