@@ -71,7 +71,7 @@ class Servos(Motion):
         self._lock, self._over = threading.Lock(), threading.Event()
         self._begun, self._failed = False, None
         self._thread = threading.Thread(target=self._drive, name="servos", daemon=True)
-        self.observe(position)
+        self._executor.sample(self.observe(position))  # the command is known: no action waits for a first motion
 
     def start(self) -> None:
         """Begin to command, in a thread."""
