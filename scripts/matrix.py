@@ -15,9 +15,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import set_up_machine
 
@@ -55,25 +55,31 @@ WITHIN_S, TEST_WITHIN_S = 7200, 900
 """Longest times, s, of a cell and of one test: generous, since other work may stop a run for minutes."""
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A combination: a release of ROS 2, a Python (its path) and a torch, as a word and as a version."""
 
     distro: str
     python: str
-    python_version: str
     torch: str
     torch_version: str
-
-    @property
-    def name(self) -> str:
-        """Name of the cell for commands and files."""
-        return f"{self.distro}-{self.python_version}-{self.torch}"
+    name: str
 
     @property
     def folder(self) -> Path:
         """Where the clone is while the cell is at work."""
         return FOLDER / self.name
+
+    def run(self, *command: object) -> tuple[bool, str]:
+        """Runs a command here as in a new shell, output in a log; returns whether it failed, and its last line."""
+        activated = "VIRTUAL_ENV PYTHONPATH AMENT_PREFIX_PATH LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE".split()
+        clean = ["env", *(f"--unset={name}" for name in activated), "OMP_NUM_THREADS=1", "TRAJ_INTEGRATOR_NATIVE=1"]
+        log = FOLDER / "logs" / f"{self.name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a+b") as file:
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file}
+            limited = [*clean, "timeout", str(WITHIN_S), *map(str, command)]
+            code = subprocess.run(limited, cwd=self.folder, **pipes).returncode
+        return code != 0, (log.read_text(errors="replace").split("\n")[-2:] or [""])[0]
 
 
 def main() -> int:
@@ -87,51 +93,47 @@ def main() -> int:
     if not cells:
         sys.stderr.write(f"matrix: no combination on this machine is called {' or '.join(options.only)}\n")
         return 2
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     failed = False
     for cell in cells:
         print(f"{cell.name} (torch {cell.torch_version})", end="\n" if options.list else ": ", flush=True)
         if not options.list:
             fails, told = run_cell(cell)
             failed |= fails
-            print(f"{'FAILED' if fails else 'passed'}, {told} ({datetime.date.today()}, {commit()})", flush=True)
+            print(f"{'FAILED' if fails else 'passed'}, {told} ({datetime.date.today()}, {commit})", flush=True)
     return int(failed)
-
-
-# Combinations
 
 
 def all_cells() -> list[Cell]:
     """Every combination possible on this machine, the most important first."""
-    pythons = dict(suitable_pythons())
-    pinned, lerobots = (
-        re.search(r"^torch==(\S+)", (ROOT / pins).read_text(encoding="utf-8"), re.MULTILINE)[1]
-        for pins in (PINS, LEROBOT_PINS)
-    )
-    oldest = re.search(r'"torch>=([\d.]+)"', (ROOT / "setup.py").read_text(encoding="utf-8"))[1]
-    newest = {version: newest_torch(path) for version, path in pythons.items()}
-    versions = {
-        "pinned": lambda _: pinned, "oldest": lambda _: f"{oldest}.0", "newest": newest.get, LEROBOT: lambda _: lerobots
-    }  # fmt: skip
+    pythons = {version: path for version in PYTHONS if (path := suitable_python(version))}
+    pins = {"pinned": (PINS, r"^torch==(\S+)"), LEROBOT: (LEROBOT_PINS, r"^torch==(\S+)"),
+            "oldest": (Path("setup.py"), r'"torch>=([\d.]+)"')}  # fmt: skip
+    torches = {
+        word: re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)[1]
+        for word, (file, pattern) in pins.items()
+    }
     return [
-        Cell(distro, pythons[version], version, torch, versions[torch](version))
+        Cell(distro, python, torch, torches.get(torch) or newest_torch(python), f"{distro}-{version}-{torch}")
         for torch in TORCHES
-        for version in PYTHONS
-        if version in pythons and (torch != LEROBOT or version in LEROBOT_PYTHONS)
+        for version, python in pythons.items()
+        if torch != LEROBOT or version in LEROBOT_PYTHONS
         for distro in reversed(set_up_machine.DISTROS)  # the default's own pins are tested in every run
     ]
 
 
-def suitable_pythons() -> Iterator[tuple[str, str]]:
-    """Version and path of one interpreter of each version that set-up takes: on the PATH, or pyenv's."""
-    for version in PYTHONS:
-        installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
-        for path in filter(None, (*map(str, installed), shutil.which(f"python{version}"))):
-            command = [path, str(ROOT / "scripts" / "set_up.py"), "--check"]
-            if subprocess.run(command, capture_output=True, check=False).returncode == 0:
-                yield version, path
-                break
+def suitable_python(version: str) -> str:
+    """Path of an interpreter of a version that set-up takes: pyenv's, or on the PATH; empty if there is none."""
+    installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    for path in filter(None, (*map(str, installed), shutil.which(f"python{version}"))):
+        command = [path, str(ROOT / "scripts" / "set_up.py"), "--check"]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            return path
+    return ""
 
 
+@cache
 def newest_torch(python: str) -> str:
     """The newest torch that pip finds for a Python; the word newest if it finds none."""
     command = [python, "-m", "pip", "index", "versions", "torch", "--disable-pip-version-check"]
@@ -140,26 +142,20 @@ def newest_torch(python: str) -> str:
     return match[1] if match else "newest"
 
 
-# One cell
-
-
 def run_cell(cell: Cell) -> tuple[bool, str]:
     """Sets a cell up in its folder, tests it, repeats its failed tests once, and removes it; says whether it failed."""
     clone(cell)
     # Without the C++ kernels half of the tests would be skipped, and the cell would pass.
-    set_up = [cell.python, "scripts/set_up.py", "--wheels", cell.distro, "--python-is-given"]
-    failed, told = run([*("env", "TRAJ_INTEGRATOR_NATIVE=1"), *set_up], cell)
-    environment = cell.folder / Path(set_up_machine.environment_of(cell.distro)).name
-    python, tests = str(environment / "bin" / "python"), TESTS
+    failed, told = cell.run(cell.python, "scripts/set_up.py", "--wheels", cell.distro, "--python-is-given")
+    python, tests = cell.folder / Path(set_up_machine.environment_of(cell.distro)).name / "bin" / "python", TESTS
     if not failed and cell.torch == LEROBOT:
-        tests = LEROBOT_TESTS
-        wanted = ["-r", str(LEROBOT_PINS), "./examples/lerobot[scripts,async]"]
-        failed, told = run([python, "-m", "pip", "install", "--quiet", *wanted], cell)
+        tests, wanted = LEROBOT_TESTS, ("-r", LEROBOT_PINS, "./examples/lerobot[scripts,async]")
+        failed, told = cell.run(python, "-m", "pip", "install", "--quiet", *wanted)
     if not failed:
-        pytest = [python, "-m", "pytest", "-q", "--thorough", f"--timeout={TEST_WITHIN_S}"]
-        failed, told = run([*pytest, "--workers", "2", "--cache-clear", *tests], cell)
+        pytest = (python, "-m", "pytest", "-q", "--thorough", f"--timeout={TEST_WITHIN_S}")
+        failed, told = cell.run(*pytest, "--workers", 2, "--cache-clear", *tests)
         if failed:
-            failed, told = run([*pytest, "--last-failed", *tests], cell)
+            failed, told = cell.run(*pytest, "--last-failed", *tests)
     shutil.rmtree(cell.folder)
     return failed, told
 
@@ -182,24 +178,6 @@ def clone(cell: Cell) -> None:
     lines = constraints.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if line.startswith("#") or not re.search(r"# by .*\btorch\b", line)]
     constraints.write_text("".join(kept), encoding="utf-8")
-
-
-def run(command: list[str], cell: Cell) -> tuple[bool, str]:
-    """Runs a command in a cell as in a new shell, output in a log; returns whether it failed, and its last line."""
-    activated = ("VIRTUAL_ENV", "PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
-    clean = ["env", *(f"--unset={name}" for name in activated), "OMP_NUM_THREADS=1"]
-    log = FOLDER / "logs" / f"{cell.name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    limited = [*clean, "timeout", str(WITHIN_S), *command]
-    with log.open("a+b") as file:
-        code = subprocess.run(limited, cwd=cell.folder, stdin=subprocess.DEVNULL, stdout=file, stderr=file).returncode
-    return code != 0, (log.read_text(errors="replace").split("\n")[-2:] or [""])[0]
-
-
-def commit() -> str:
-    """The commit that is tested, in short."""
-    head = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":

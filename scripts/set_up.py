@@ -21,8 +21,7 @@ def main():
         return 1 if missing else 0
     if "--python-is-given" not in sys.argv:
         # The Python of an existing .venv is preferred to others, so that the choice does not depend on PATH.
-        candidates = [python_of_venv()] + (other_pythons() if missing else [])
-        for python in candidates:
+        for python in [python_of_venv()] + (other_pythons() if missing else []):
             if python and python != machine.base_python() and serves(python):
                 os.execv(python, [python, *sys.argv, "--python-is-given"])
     if missing:
@@ -30,8 +29,9 @@ def main():
         return 1
     import set_up_steps  # Python 3.10 and later
 
-    environment = machine.environment_of(machine.DISTRO)
-    return set_up_steps.main(environment, machine.DISTRO, use_ros=bool(machine.sourced_ros()))
+    return set_up_steps.main(
+        machine.environment_of(machine.DISTRO), machine.DISTRO, use_ros=bool(machine.sourced_ros())
+    )
 
 
 def python_of_venv():
@@ -45,20 +45,19 @@ def python_of_venv():
     return ""
 
 
-def serves(python):
-    """Return whether another interpreter has everything that is needed."""
-    command = [python, *sys.argv, "--check"]
-    try:
-        return subprocess.call(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
-    except OSError:  # it no longer exists
-        return False
-
-
 def other_pythons():
     """Other interpreters on this machine, newest first."""
     names = [f"python3.{minor}" for minor in range(machine.NEWEST[1], machine.OLDEST[1] - 1, -1)]
-    found = [shutil.which(name) for name in [*names, "/usr/bin/python3"]]
-    return [path for path in found if path]
+    return [path for path in map(shutil.which, [*names, "/usr/bin/python3"]) if path]
+
+
+def serves(python):
+    """Return whether another interpreter has everything that is needed."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    try:
+        return subprocess.call([python, *sys.argv, "--check"], **quiet) == 0
+    except OSError:  # it no longer exists
+        return False
 
 
 if __name__ == "__main__":

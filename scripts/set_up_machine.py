@@ -13,6 +13,7 @@ OLDEST, NEWEST = (3, 10), (3, 14)  # Python versions for which the pinned ROS 2 
 DISTROS = ("kilted", "jazzy")  # as in requirements/ros-*.txt; the first one is the default
 DISTRO = sys.argv[sys.argv.index("--wheels") + 1] if "--wheels" in sys.argv[:-1] else DISTROS[0]
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+NAME_ANOTHER = "or name another: make PYTHON=..."
 
 
 def environment_of(distro):
@@ -22,21 +23,18 @@ def environment_of(distro):
 
 def what_is_missing():
     """Parts that this Python lacks, and how to get them, in one line; empty if nothing is missing."""
-    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    version, ros, machine = f"{sys.version_info[0]}.{sys.version_info[1]}", sourced_ros(), os.uname()
     this = f"{sys.executable} (Python {version})"
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
         wanted = f"Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
         return f"{this} is not supported, {wanted} is: install one, or name it: make PYTHON=/path/to/python3"
     if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
-        return f"{this} has no venv module: sudo apt install python{version}-venv, or name another: make PYTHON=..."
+        return f"{this} has no venv module: sudo apt install python{version}-venv, {NAME_ANOTHER}"
     if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
-        return (
-            f"{this} has no headers (Python.h): sudo apt install python{version}-dev (Fedora: python3-devel), "
-            "or name another: make PYTHON=..."
-        )
+        packages = f"sudo apt install python{version}-dev (Fedora: python3-devel)"
+        return f"{this} has no headers (Python.h): {packages}, {NAME_ANOTHER}"
     if DISTRO not in DISTROS:
         return f"no wheels of ROS 2 {DISTRO} are pinned here: ROS_DISTRO is one of {', '.join(DISTROS)}"
-    ros = sourced_ros()
     if ros and "--wheels" in sys.argv:
         return f"ROS 2 is sourced ({ros}) and is used as it is: ask for the wheels of {DISTRO} where none is sourced"
     if ros and not imports_rclpy():
@@ -44,7 +42,6 @@ def what_is_missing():
             f"ROS 2 is sourced ({ros}), but {this} cannot import its rclpy: name the Python that it was built for, "
             "e.g. make PYTHON=/usr/bin/python3, or use a shell in which no ROS 2 is sourced"
         )
-    machine = os.uname()
     if not ros and (machine.sysname, machine.machine) != ("Linux", "x86_64"):
         return (
             f"the ROS 2 wheels are for Linux x86_64, this is {machine.sysname} {machine.machine}: "
@@ -65,15 +62,11 @@ def missing_build_tools():
 def missing_generators():
     """Parts that a sourced ROS 2 lacks to build messages, and how to get them, in one line; empty if nothing."""
     ros, distro = sourced_ros(), os.environ.get("ROS_DISTRO", "<distro>")
-
-    def is_there(name):
-        return any(os.path.isdir(os.path.join(prefix, "share", name, "cmake")) for prefix in ros.split(os.pathsep))
-
-    missing = [name for name in ("ament_cmake", "rosidl_default_generators") if not is_there(name)]
-    if not missing:
-        return ""
+    shares = [os.path.join(prefix, "share") for prefix in ros.split(os.pathsep)]
+    needed = ("ament_cmake", "rosidl_default_generators")
+    missing = [name for name in needed if not any(os.path.isdir(os.path.join(at, name, "cmake")) for at in shares)]
     packages = " ".join(f"ros-{distro}-{name.replace('_', '-')}" for name in missing)
-    return (
+    return missing and (
         f"ROS 2 is sourced ({ros}), but has no {' and no '.join(missing)} to build our messages with: sudo apt install "
         f"{packages}, or use a shell in which no ROS 2 is sourced"
     )

@@ -17,26 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import set_up_machine
-from set_up_environment import LOGS, ROOT, Environment, SetUpError, hashed, write_at_once
-from set_up_packages import (
-    install_packages,
-    install_physics,
-    make_venv,
-    package_inputs,
-    physics_inputs,
-    venv_inputs,
-)
-from set_up_project import (
-    build_control_msgs,
-    build_interfaces,
-    build_native,
-    control_msgs_inputs,
-    install_project,
-    interface_inputs,
-    native_inputs,
-    project_inputs,
-    workspace_has_interfaces,
-)
+import set_up_parts as parts
+from set_up_environment import LOGS, REQUIREMENTS, ROOT, Environment, SetUpError, hashed, write_at_once
+
+METADATA = "setup.py", "setup.cfg", "pyproject.toml", "package.xml"
 
 
 class Step(NamedTuple):
@@ -53,18 +37,34 @@ class Step(NamedTuple):
         return environment.venv / ".set-up" / self.name.replace(" ", "-")
 
 
+def files_in(folder: Path) -> list[Path]:
+    """All files of a package of messages."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
 # The steps of a stage depend on the previous stages, and not on each other.
 STAGES = (
-    (Step("virtual environment", venv_inputs, make_venv),),
     (
-        Step("packages", package_inputs, install_packages),
-        Step("C++ parts", native_inputs, build_native, stands_alone=True),
-        Step("physics", physics_inputs, install_physics, stands_alone=True),
+        Step(
+            "virtual environment",
+            lambda at: [set_up_machine.base_python(), sys.version, str(at.venv), str(at.use_ros)],
+            parts.make_venv,
+        ),
     ),
     (
-        Step("this package", project_inputs, install_project),
-        Step("interface package", interface_inputs, build_interfaces),
-        Step("control_msgs", control_msgs_inputs, build_control_msgs),
+        Step("packages", parts.package_inputs, parts.install_packages),
+        Step("C++ parts", parts.native_inputs, parts.build_native, stands_alone=True),
+        Step("physics", lambda _: [REQUIREMENTS / "physics.txt"], parts.install_physics, stands_alone=True),
+    ),
+    (
+        # Files that an editable installation copies or links instead of reading them from the checkout.
+        Step(
+            "this package",
+            lambda _: [*(ROOT / name for name in METADATA), *(path.name for path in parts.LAUNCH_FILES)],
+            parts.install_project,
+        ),
+        Step("interface package", lambda _: files_in(parts.INTERFACES), parts.build_interfaces),
+        Step("control_msgs", lambda _: files_in(parts.CONTROL_MSGS), parts.build_control_msgs),
     ),
 )
 Pending = list[tuple[Step, str]]
@@ -129,8 +129,8 @@ def do(step: Step, fingerprint: str, environment: Environment) -> None:
 
 def announce(environment: Environment, steps: list[Step]) -> None:
     """Prints what will be done; raises SetUpError, before anything changes, if messages cannot be built."""
-    if any(step.do is build_interfaces for step in steps):
-        needs_ros = environment.use_ros and not workspace_has_interfaces()
+    if any(step.do is parts.build_interfaces for step in steps):
+        needs_ros = environment.use_ros and not parts.workspace_has_interfaces()
         missing = set_up_machine.missing_build_tools() or (set_up_machine.missing_generators() if needs_ros else "")
         if missing:
             raise SetUpError(missing)
@@ -138,5 +138,5 @@ def announce(environment: Environment, steps: list[Step]) -> None:
     if environment.use_ros:
         ros = f"the sourced ROS 2 {os.environ.get('ROS_DISTRO', '')}".rstrip()
     about = f"{environment.venv.name} with Python {'.'.join(map(str, sys.version_info[:3]))} and {ros}"
-    minutes = ", a few minutes" if any(step.do is install_packages for step in steps) else ""
+    minutes = ", a few minutes" if any(step.do is parts.install_packages for step in steps) else ""
     print(f"set-up: {about}{minutes}; logs in {LOGS.relative_to(ROOT)}/", flush=True)
