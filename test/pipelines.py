@@ -90,7 +90,7 @@ class SimulatedNode:
             np.array([0.0, 1.0 + lasts]), np.stack([begin, velocity - acceleration, acceleration / 2])[None]
         )
         since_ns = ns(at - 1)
-        self.published.present.published(PlannedMotion(since_ns, motion), since_ns, since_ns)
+        self.published.present.add(PlannedMotion(since_ns, motion), since_ns, since_ns)
 
     def _state(self, *parts: object) -> State:
         return State(*(np.broadcast_to(np.asarray(part, float), self.dof).copy() for part in (*parts, 0.0, 0.0)[:3]))

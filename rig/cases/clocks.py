@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ..rig import FREE, Rig
 from .table import case
 
@@ -30,16 +32,20 @@ def clock(name: str) -> Iterator[Rig]:
 
 @case(*_STEPS, *(f"{name}-{whose}" for name in _STEPS for whose in ("node", "robot")))
 def clock_step(name: str) -> Iterator[Rig]:
-    """The clock of the machine, or of node or robot alone, is set during a motion, which does not change."""
+    """The clock of machine, node or robot is set during a motion, which comes to rest; then the next one begins."""
     rig = Rig(limits=FREE, start_from="previous", shim=True)
     send = rig.ramping(0.8, 0.8, 24)
     step = next(by for key, by in _STEPS.items() if name.startswith(key))
     rig.go(1.38, 0.1, send)  # the controller executes motions in progress by the other clock
     rig.step_clock(step, node="robot" not in name, controller="node" not in name)
     if "robot" in name:  # the node cannot know it before the next report
-        rig.go(0.05)
+        rig.go(0.1)
     rig.go(1.5, 0.1, send)
     rig.go(2.0)
+    place = rig.played()[1][-1]
+    rig.traj([0.0, 1.0], [place, place + 0.2])
+    rig.go(1.5)
+    rig.check(np.abs(rig.place - place - 0.2).max() < 1e-4, f"{rig.place - place} rad of the next plan, expected 0.2")
     rig.check(int(rig.diag("clock_steps")) >= 1, f"clock_steps {rig.diag('clock_steps')}")
     rig.good(forward=1)
     rig.figures.append(f"{rig.reasons()} {len(rig.arrivals)} published, {rig.place[0]:.3f} rad")

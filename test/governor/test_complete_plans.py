@@ -172,9 +172,9 @@ def test_a_plan_beyond_limits_is_slowed_refused_or_passed_as_set(name: str, fiel
         trajectory.delay == pytest.approx(trajectory.points.time_ns[-1] * 1e-9 - times[-1], abs=1e-6)
         and trajectory.delay > 0
     )
-    report = node.published.report()
+    report = node.published.executed.report()
     assert report.slowed == 1 and report.slowed_by_s == trajectory.delay
-    assert node.published.report().slowed_by_s == 0.0, "since the report before"
+    assert node.published.executed.report().slowed_by_s == 0.0, "since the report before"
     strict = SimulatedNode(1, limits__action="reject", **limits(GIVEN[limited], 1))
     strict.measure(0.0)
     assert rejected(strict.plan, times, rows, **parts).reason is RejectionReason.LIMITS
@@ -182,7 +182,7 @@ def test_a_plan_beyond_limits_is_slowed_refused_or_passed_as_set(name: str, fiel
     lenient.measure(0.0)
     assert lenient.plan(times, rows, **parts).points.time_ns[-1] == round(times[-1] * 1e9)
     assert [one.reason for one in lenient.warnings] == [RejectionReason.LIMITS]
-    assert lenient.published.report().slowed == 0
+    assert lenient.published.executed.report().slowed == 0
 
 
 @pytest.mark.parametrize("limited", GIVEN)

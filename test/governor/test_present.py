@@ -7,7 +7,6 @@ import pytest
 from pipelines import NOW_S, SimulatedNode, at, largest, ns, rejected
 
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.governor.committed import commanded_at
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
 from traj_integrator_ros.requests.rejection import RejectionReason
 
@@ -166,8 +165,7 @@ def test_what_was_executed_stays_known_and_nothing_else_stays(node):
         follow(node, time - 0.02, time)
         node.send(LINE + 0.25 * time, now=NOW_S + time, stamp=NOW_S + time)
         was[ns(NOW_S + time)] = node.published.present.commanded(ns(NOW_S + time)).position
-    sent = node.published.present.sent
-    known, _ = commanded_at(sent, np.array([*was]), 2)
+    known = [node.published.present.commanded(time_ns).position for time_ns in was]
     np.testing.assert_allclose(known, [*was.values()], atol=1e-9)
-    lasted = sorted(one.planned.motion.duration for one in sent)
+    lasted = sorted(one.planned.motion.duration for one in node.published.present._sent)
     assert len(lasted) > 100 and lasted[len(lasted) // 2] < 0.05, "the executed part of 2 s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -87,24 +88,22 @@ def test_late_joint_states_say_nothing_about_a_clock_behind() -> None:
     clocks = Clocks(-60.0, reports=False)
     clocks.go()
     assert clocks.read() == pytest.approx(60.0)
-    measured_ns = clocks.clock.to_robot(clocks.clock.of_states(clocks.steady_ns + clocks.robot_ns))
-    assert (measured_ns - clocks.steady_ns - clocks.node_ns) / MS == pytest.approx(-20.0 + 0.3)
-    assert clocks.clock.of_states(0) == 0, "a driver without stamps"
-    assert clocks.clock.slack().early == pytest.approx(0.02) and clocks.clock.slack().late == pytest.approx(0.0403)
+    stamp_ns = clocks.steady_ns + clocks.robot_ns
+    assert clocks.clock.of_states(stamp_ns) == stamp_ns and clocks.clock.of_states(0) == 0
 
 
 @pytest.mark.parametrize("every", [2.0, 20.0, 100.0])
-@pytest.mark.parametrize("by", [-200.0, -12.0, 30.0])
+@pytest.mark.parametrize("by", [-200.0, -25.0, 30.0])
 @pytest.mark.parametrize("whose", ["node", "robot", "both"])
-def test_a_clock_that_is_set_is_noticed_and_read_again_after_two_stamps(whose: str, by: float, every: float) -> None:
+def test_a_clock_that_is_set_is_noticed_and_read_again_after_40_ms(whose: str, by: float, every: float) -> None:
     clocks = Clocks(300.0, every=every)
     clocks.go()
     time_ns = clocks.clock.at(0)
     clocks.set_clock(by * (whose != "robot"), by * (whose != "node"))
     before = clocks.read()
-    assert clocks.clock.is_unsure == (whose != "robot")
+    assert clocks.clock.is_doubted == (whose != "robot")
     assert before == pytest.approx(-0.3 - by * (whose != "node"), abs=1e-3), "until then, it is what it was"
-    found = clocks.go(3 if every > 2 or by > 0 or whose != "robot" else 10)
+    found = clocks.go(2 + math.ceil(40.0 / every))
     assert clocks.read() == pytest.approx(-0.3, abs=1e-3) and not clocks.clock.is_doubted
     assert clocks.clock.steps == 1
     assert found == ([] if whose == "node" else [pytest.approx(by * MS, abs=MS)])
@@ -140,6 +139,7 @@ class Machine(Clocks):
         self.clock, self.counts = self.node.published.clock, counts
         self.reports, self.base_ns, self.cycle = reports, 0, cycle
         self.executed: PlannedMotion | None = None
+        self.before: PlannedMotion | None = None
         self.made: list[ExecutableTrajectory] = []
         """Trajectories that the node published by itself."""
         self.go(10)
@@ -154,14 +154,37 @@ class Machine(Clocks):
     def commanded(self, ahead: float = 0.0) -> State:
         """The controller's command some ms from now: position, velocity and acceleration."""
         time_ns = self.robot_time_ns - self.base_ns + round(ahead * MS)
-        return self.executed.state_at(time_ns) if self.executed else State(*np.zeros((3, 2)))
+        begun = (one for one in (self.executed, self.before) if one and one.start_ns <= time_ns)
+        one = next(begun, self.executed)
+        return one.state_at(time_ns) if one else State(*np.zeros((3, 2)))
 
-    def send(self) -> None:
-        """Send positions at 0.5 rad/s, from now on."""
-        ahead = 0.5 * (self.steady_ns - BEGIN_NS) * 1e-9 + 0.025 * np.arange(1, 21)
-        rows, now, stamp = ahead[:, None] * np.ones(2), self.now_ns() * 1e-9, (self.steady_ns + self.node_ns) * 1e-9
+    def execute(self, made: ExecutableTrajectory) -> None:
+        """Let the controller take a message."""
+        if self.executed is not None:
+            self.before = self.executed._replace(start_ns=self.executed.start_ns + self.base_ns)
+        self.executed, self.base_ns = PlannedMotion(self.clock.to_robot(made.start_ns), made.motion), 0
+
+    def refuses(self) -> bool:
+        """Whether plans are refused because a clock was set; otherwise, they wait."""
+        was = self.executed
+        try:
+            self.send()
+        except Rejected as rejected:
+            assert rejected.reason is RejectionReason.CLOCK_JUMPED_BACK and "a clock was set" in rejected.message
+            return True
+        assert self.executed is was, "nothing is published"
+        return False
+
+    def send(self, place: np.ndarray | None = None) -> None:
+        """Send positions at 0.5 rad/s from a place, by default from where that leads since the beginning."""
+        place = 0.5 * (self.steady_ns - BEGIN_NS) * 1e-9 * np.ones(2) if place is None else place
+        rows, now, stamp = (
+            place + 0.025 * np.arange(1, 21)[:, None],
+            self.now_ns() * 1e-9,
+            (self.steady_ns + self.node_ns) * 1e-9,
+        )
         if (made := self.node.send(rows, dt=0.05, now=now, stamp=stamp)) is not None:
-            self.executed, self.base_ns = PlannedMotion(self.clock.to_robot(made.start_ns), made.motion), 0
+            self.execute(made)
 
     def go(self, count: int = 5, jitter: float = 0.0) -> list[int]:
         """Let reports and joint states arrive."""
@@ -181,7 +204,7 @@ class Machine(Clocks):
                 self.node.pipeline.report(ControllerReport(stamp_ns, reference), self.now_ns())
             if (made := self.node.tick(self.now_ns() * 1e-9)) is not None:
                 self.made.append(made)
-                self.executed, self.base_ns = PlannedMotion(self.clock.to_robot(made.start_ns), made.motion), 0
+                self.execute(made)
         return []
 
     def set_clock(self, node: float = 0.0, robot: float = 0.0) -> None:
@@ -191,13 +214,11 @@ class Machine(Clocks):
             self.base_ns += round(robot * MS)
 
 
-# A controller that reads the clock stands still where that is set back to before its motion: for 0.2 s, it is noticed.
-@pytest.mark.parametrize(("counts", "by"), [*product([True, False], [-30.0, 12.0, 200.0]), (True, -200.0)])
+# A controller that reads the clock stands still where that is set back to before its motion.
+@pytest.mark.parametrize(("counts", "by"), [*product([True, False], [-30.0, 30.0, 200.0]), (True, -200.0)])
 @pytest.mark.parametrize("whose", ["node", "robot", "both"])
 @pytest.mark.parametrize("just_sent", [False, True])
-def test_when_a_clock_is_set_the_controllers_command_goes_on(
-    just_sent: bool, whose: str, by: float, counts: bool
-) -> None:
+def test_a_clock_that_is_set_in_motion_brings_it_to_rest(just_sent: bool, whose: str, by: float, counts: bool) -> None:
     machine = Machine(reports=True, counts=counts, cycle=1.0)
     for _ in range(10):
         machine.send()
@@ -207,18 +228,25 @@ def test_when_a_clock_is_set_the_controllers_command_goes_on(
         machine.send()
     machine.set_clock(by * (whose != "robot"), by * (whose != "node"))
     if whose != "robot":
-        was = machine.executed
-        machine.send()
-        assert machine.executed is was, "nothing is published before a report has told"
-    for _ in range(8):
-        machine.go(5)
-        before = machine.commanded()
-        machine.send()
-        assert machine.node.published.present.status(0) is ControllerStatus.EXECUTING
-        assert np.abs(np.stack(machine.commanded().beyond(before))).max() < 1e-6, "without a jump"
-    planned = 0.5 * (machine.steady_ns - BEGIN_NS) * 1e-9
-    unsure = 0.5 * LEAD_NS * 1e-9  # a node whose clock is ahead cannot tell that from transport
-    assert np.abs(machine.commanded().position - planned).max() < unsure + 1e-4, "and by the planner's clock"
+        machine.refuses()
+    before, refused = machine.commanded(), 0
+    for _ in range(100):
+        machine.go(1)
+        now = machine.commanded()
+        moved = (
+            np.abs(now.position - before.position) - np.maximum(now.velocity, before.velocity) * machine.every * 1e-3
+        )
+        assert moved.max() < 1e-3, "it stops where it is"
+        before = now
+        if not now.velocity.any():
+            break
+        refused += machine.refuses()
+    assert refused and not before.velocity.any()
+    machine.go(20)
+    machine.send(machine.commanded().position)
+    machine.go(10)
+    assert machine.commanded().velocity.min() > 0.1 and machine.clock.steps == 1
+    assert machine.node.published.present.status(0) is ControllerStatus.EXECUTING
 
 
 def test_without_reports_a_clock_set_in_motion_waits_for_rest() -> None:
@@ -232,7 +260,7 @@ def test_without_reports_a_clock_set_in_motion_waits_for_rest() -> None:
     machine.go(5)
     with pytest.raises(Rejected, match="a clock was set") as refused:
         machine.send()
-    assert refused.value.reason is RejectionReason.CONTROLLER_UNAVAILABLE
+    assert refused.value.reason is RejectionReason.CLOCK_JUMPED_BACK
     assert machine.node.pipeline.commands.stop(machine.now_ns()) is not None, "but a stop is possible"
     machine.node.published.guard.stopped_until_rest = False
     machine.go(200)
@@ -261,6 +289,7 @@ def test_without_reports_no_brake_begins_where_the_command_may_not_be(by: float,
 def test_committed_rows_are_by_the_clock_of_who_asks() -> None:
     machine = Machine(reports=True, counts=True)
     machine.set_clock(robot=200.0)
+    machine.go(5)
     for count in (5, 5, 15):
         machine.send()
         machine.go(count)
@@ -283,7 +312,7 @@ def test_committed_rows_are_by_the_clock_of_who_asks() -> None:
 
 
 @pytest.mark.parametrize("by", [-500.0, 500.0])
-def test_a_goal_ends_with_its_motion_though_a_clock_is_set_on_the_way(by: float) -> None:
+def test_a_clock_that_is_set_on_the_way_aborts_a_goal_by_name(by: float) -> None:
     machine, results = Machine(reports=True, counts=True), []
     goals = Goals(machine.node.pipeline, lambda _, result: results.append(result), lambda *_: None)
     joints, goal = list(machine.node.parameters.joint_names), np.full(2, 0.3)
@@ -293,15 +322,14 @@ def test_a_goal_ends_with_its_motion_though_a_clock_is_set_on_the_way(by: float)
     machine.node.published.record(made, machine.now_ns())
     goals.published(made)
     machine.executed = PlannedMotion(machine.clock.to_robot(made.start_ns), made.motion)
-    for tick in range(100):
+    for tick in range(20):
         if tick == 10:
             machine.set_clock(by, by)
         machine.go(1)
         assert goals.look(machine.now_ns()) is None
-        if results:
-            break
-    assert results[0].ended is Ended.SUCCEEDED and np.abs(machine.commanded().position - goal).max() < 1e-6
-    assert machine.commanded(-3 * machine.every).velocity.max() > 0, "not later, either"
+    assert results[0].ended is Ended.ABORTED and "a clock was set" in results[0].text
+    machine.go(50)
+    assert not machine.commanded().velocity.any()
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["its first", "one of many"])

@@ -186,7 +186,7 @@ def test_a_chunk_that_began_before_the_present_one_is_refused() -> None:
     older = {"dt": 0.05, "now": NOW_S + 0.52, "stamp": NOW_S + 0.3}
     told, message = (refused(STALE, node, positions(0.3, 16), **older, only_checked=only) for only in (True, False))
     assert told == message and "began 0.220 s ago, before the sequence in execution" in message
-    assert node.published.report().out_of_order == 1
+    assert node.published.executed.report().out_of_order == 1
     assert node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.53, stamp=NOW_S + 0.4) is not None, "the same one again"
 
 
@@ -227,25 +227,25 @@ def test_a_faster_plan_is_joined_within_the_limits_however_long_that_takes(
 
 def test_what_happens_at_replacements_is_reported() -> None:
     node = moving_node()
-    node.published.report()
+    node.published.executed.report()
     chunk = positions(0.4, 16), NOW_S + 0.45
     node.send(chunk[0], dt=0.05, now=NOW_S + 0.5, stamp=chunk[1], took=0.005)
     node.send(chunk[0], dt=0.05, now=NOW_S + 0.6, stamp=chunk[1], took=0.030)
-    report = node.published.report()
+    report = node.published.executed.report()
     assert report.seam_offset[0] == pytest.approx(0.05, abs=1e-3)
     assert (report.late, report.starved, report.brakes, report.dropped_steps) == (1, 0, 0, 4)
     assert report.lead_margin_least_s == pytest.approx(-0.010) and report.lead_margin_median_s == pytest.approx(0.0025)
-    assert node.published.report().seam_offset == (0.0, 0.0, 0.0), "since the report before"
+    assert node.published.executed.report().seam_offset == (0.0, 0.0, 0.0), "since the report before"
 
 
 def test_brakes_and_chunks_that_come_too_late_for_them_are_counted() -> None:
     node = moving_node()
     node.published.executed.observe(ns(NOW_S + 1.9))
-    assert node.published.report().brakes == 0
+    assert node.published.executed.report().brakes == 0
     node.published.executed.observe(ns(NOW_S + 2.06))
-    assert (node.published.report().brakes, node.published.report().starved) == (1, 0)
+    assert (node.published.executed.report().brakes, node.published.executed.report().starved) == (1, 0)
     trajectory = node.send(positions(2.08, 8), dt=0.05, now=NOW_S + 2.06)
-    assert (node.published.report().brakes, node.published.report().starved) == (1, 1)
+    assert (node.published.executed.report().brakes, node.published.executed.report().starved) == (1, 1)
     assert trajectory.motion.begin.velocity.min() > 0.1, "the brake is taken back where it has come to"
 
 

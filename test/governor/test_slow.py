@@ -64,7 +64,7 @@ def test_a_plan_is_slowed_along_its_path_where_it_exceeds_a_limit(size: float, m
     assert 0.99 < ratio(trajectory.motion) <= KEPT and largest_jump(trajectory.motion) < 1e-6
     assert away(trajectory.motion, rows) < 1e-3
     np.testing.assert_allclose(trajectory.motion.end.position, rows[-1], atol=1e-9)
-    assert node.published.report().slowed == 1 and not node.warnings
+    assert node.published.executed.report().slowed == 1 and not node.warnings
 
 
 @pytest.mark.parametrize("action", ["reject", "retime"])
@@ -146,7 +146,7 @@ def test_velocities_after_slowed_ones_lead_on_from_where_the_robot_is() -> None:
         if cycle % 15 == 0 and cycle < 60:
             node.send(speed[cycle:], dt=rate, now=now, stamp=now, space=ControlSpace.VELOCITY)
         commanded += [node.commanded(now + 1e-3 * step)[0] for step in range(20)]
-    assert node.published.report().slowed >= 1
+    assert node.published.executed.report().slowed >= 1
     assert np.diff(commanded, axis=0).min() > -1e-6, "never back"
 
 

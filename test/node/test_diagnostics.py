@@ -56,7 +56,7 @@ def status(
 def clock_that_is(ahead_s: float) -> RobotClock:
     """A robot's clock that is ahead of the node's; its stamps take 0.4 ms to arrive."""
     clock, hour_ns = RobotClock(), 3600 * 10**9
-    for arrived_ns in (10**12, 10**12 + 10**7):
+    for arrived_ns in (10**12, 10**12 + 4 * 10**7):
         clock.read(arrived_ns + hour_ns, arrived_ns)
         clock.take(clock.reports, arrived_ns + hour_ns + round(ahead_s * 1e9) - 400_000, arrived_ns)
     return clock

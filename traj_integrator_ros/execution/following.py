@@ -197,8 +197,8 @@ class _Problem:
         rests_outside = plan.ends_at_rest and until > plan.duration
         self.moved = floats | (rests_outside & ((end < sides[0]) | (end > sides[1])))
         """Joints that end elsewhere than their plan: they follow velocities, or the plan ends beyond a limit."""
-        whole = plan if until <= plan.duration else plan.raised().then(
-            resting(plan.end.position, until - plan.duration)
+        whole = (
+            plan if until <= plan.duration else plan.raised().then(resting(plan.end.position, until - plan.duration))
         )
         self.grid = grid = _grid(plan, until)
         knots = plan.knots[(plan.knots > 0) & (plan.knots < until - ROUNDING)]
@@ -400,9 +400,7 @@ class _Problem:
         motion = Motion(self.union, coefficients, plan.with_accelerations, plan.ends_at_rest)
         if self.until < plan.duration:
             motion = motion.then(plan.from_time(self.until).moved(shift).raised())
-        motion = motion._replace(
-            ends_at_rest=plan.ends_at_rest, plan_from=plan.plan_from, plan_until=plan.plan_until
-        )
+        motion = motion._replace(ends_at_rest=plan.ends_at_rest, plan_from=plan.plan_from, plan_until=plan.plan_until)
         return Followed(motion, shift, apart)
 
 

@@ -6,14 +6,14 @@ A sequence passes ten steps. `planner.py` takes it from the third to the eighth 
 |---|---|---|
 | 1. check its fields | `Batches.checked` | `../requests/batches.py` |
 | 2. make the plan: rows, times, and what the sequence leaves out | `plan_of_sequence` | `../requests/plan.py` |
-| 3. find the command at the time when the plan begins | `PresentCommand.at` | `present.py` |
+| 3. find the command at the time when the plan begins | `Command.at` | `command.py` |
 | 4. interpolate the rows: the smoothest motion near them | `references` | `reference.py` |
 | 5. add the fastest stop at the end | `stopped_at_end` | `stop.py` |
 | 6. blend from the command to the plan, within limits | `follow` | `../execution/following.py` |
 | 7. compare the exact extremes of the whole with the limits | `check` | `../execution/limits.py` |
 | 8. refuse a beginning that is too far from the robot | `Beginning.mismatch` | `beginning.py` |
 | 9. compute the points for the controller | `points_of` | `../execution/rows.py` |
-| 10. record what is commanded | `PublishedMotion.record` | `published.py` |
+| 10. record what is commanded | `Command.record` | `command.py` |
 
 `candidates.py` calls steps 4 to 7. A plan that exceeds limits is slowed (`slow.py`) or refused; when it is refused, the
 motion in execution goes on. Slowing takes longer, and so do complete plans (`complete_plan.py`): `planner.py` leaves

@@ -18,7 +18,7 @@ from .measured import JointStates, MeasuredState
 from .monitor import Allowance
 from .published import PublishedMotion
 from .reference import PlannedMotion
-from .sent import NotYet, Present, passed_since
+from .sent import NotYet, Present
 
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and four times the largest jerk of a quintic from rest to rest over 1 rad in 1 s."""
@@ -159,7 +159,7 @@ class Beginning:
             else:
                 executed = present.planned.rest_from(blend_ns)
                 places = np.vstack([places, executed.coefficients[:, 0], executed.end.position])
-            places = np.vstack([places, *passed_since(self._published.present.sent, since_ns, until_ns)])
+            places = np.vstack([places, *self._published.present.passed(since_ns, until_ns)])
         joint = int(beyond().argmax())
         if not beyond()[joint] > 0:
             return ""

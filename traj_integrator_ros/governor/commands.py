@@ -56,7 +56,7 @@ class Commands:
         if guard.stopped_until_rest and not moving:
             guard.stopped_until_rest = False
         if published.present.is_doubtful and not moving and guard.rests(now_ns, self._trajectories.allowance):
-            published.drop()
+            published.drop()  # A clock was set in the motion: the next one begins where the robot is.
         found = self._why_brake(now_ns, moving)
         contradicts = found is not None and found.kind is RejectionReason.CONTRADICTORY_STATE
         if guard.reason and not moving and not contradicts and guard.rests(now_ns, self._trajectories.allowance):
@@ -148,7 +148,7 @@ class Commands:
         if self._revisions != present.revisions:
             self._revisions = present.revisions
             guard.monitor.forget_line()
-        guard.monitor.take(position, state.stamps_ns, commanded, allowance, clock.slack(), free=not guard.reason)
+        guard.monitor.take(position, state.stamps_ns, commanded, allowance, free=not guard.reason)
         guard.measured(position, allowance, state.stamp_ns)
         if guard.monitor.knows_command:
             guard.grips.take(position, guard.monitor.commanded, state.stamp_ns, allowance.grip)
@@ -182,6 +182,8 @@ class Commands:
             quiet = present.quiet_s(now_ns)
             message = f"expected reports of the controller, got none for {quiet:.3f} s"
             return Finding(message, RejectionReason.CONTROLLER_UNAVAILABLE)
+        if moving and present.is_doubtful and present.report and not present.clock.is_doubted:
+            return Finding("a clock was set during a motion", RejectionReason.CLOCK_JUMPED_BACK)
         restart_s = _RESTARTS_S + present.period_s  # Until a report shows that the motion is over.
         if present.report and present.is_overdue(now_ns) and (not moving or present.quiet_s(now_ns) < restart_s):
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +14,8 @@ from ..parameters.parameters import NodeParameters
 from ..parameters.table import LONGEST_WAIT_S
 from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason, require_steps
+from .command import Command
 from .measured import JointStates, MeasuredState
-from .present import PresentCommand
-from .sent import SentMotion, in_execution
 
 _TRANSPORT_PERCENT = 95
 _LONGEST_GAP_NS = 200_000_000
@@ -35,87 +34,58 @@ class CommittedFields(NamedTuple):
 
 
 def committed_rows(
-    fields: CommittedFields,
-    parameters: NodeParameters,
-    present: PresentCommand,
-    joint_states: JointStates,
-    now_ns: int,
+    fields: CommittedFields, parameters: NodeParameters, command: Command, joint_states: JointStates, now_ns: int
 ) -> Committed:
     """Return the rows of the motion in execution at the times of a chunk.
 
-    Raises:
-        Rejected: not_finite, invalid_dt, size_out_of_range or future_sequence; where nothing is known about the
-            command, no_joint_state, state_too_old or clock_jumped_back; controller_unavailable.
-
+    Raises Rejected: not_finite, invalid_dt, size_out_of_range or future_sequence; where nothing is known about the
+    command, no_joint_state, state_too_old or clock_jumped_back; controller_unavailable.
     """
-    dt = fields.dt if fields.dt != 0 else parameters.dt
+    dt, most = fields.dt or parameters.dt, parameters.max_horizon
     require_steps(np.array([dt]))
-    for name, count, most in (
-        ("rows", fields.rows, parameters.max_horizon + 1), ("rows_before", fields.rows_before, parameters.max_horizon)
-    ):  # fmt: skip
-        if count > most:
+    for name, count, most_rows in (("rows", fields.rows, most + 1), ("rows_before", fields.rows_before, most)):
+        if count > most_rows:
             raise Rejected(
-                RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected at most {most} (max_horizon), got {count}"
+                RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected at most {most_rows} (max_horizon), got {count}"
             )
-    origin_ns, step_ns = fields.stamp_ns or now_ns, dt * SECOND_NS
-    if (origin_ns - now_ns) * NANOSECOND_S > LONGEST_WAIT_S:
+    origin_ns = fields.stamp_ns or now_ns
+    if (ahead := (origin_ns - now_ns) * NANOSECOND_S) > LONGEST_WAIT_S:
         raise Rejected(
             RejectionReason.FUTURE_SEQUENCE,
-            f"stamp: expected at most {LONGEST_WAIT_S:g} s ahead of the node's clock, got "
-            f"{(origin_ns - now_ns) * NANOSECOND_S:.3f} s",
+            f"stamp: expected at most {LONGEST_WAIT_S:g} s ahead of the node's clock, got {ahead:.3f} s",
         )
-    dof = len(parameters.joint_names)
-    times_ns = origin_ns + np.rint(np.arange(fields.rows) * step_ns).astype(np.int64)
-    before_ns = origin_ns - np.rint(np.arange(fields.rows_before, 0, -1) * step_ns).astype(np.int64)
-    at = present.motion_clock.at_times
-    position, velocity = commanded_at(present.sent, at(times_ns), dof)
-    follows = _fill_ahead(position, velocity, times_ns, parameters, present, joint_states, now_ns)
-    lead = parameters.publish_lead_time + transport_s(present)
+    rows_ns = origin_ns + np.rint(np.arange(-fields.rows_before, fields.rows) * dt * SECOND_NS).astype(np.int64)
+    before_ns, times_ns = rows_ns[: fields.rows_before], rows_ns[fields.rows_before :]
+    dof, turning = len(parameters.joint_names), parameters.continuous
+    commanded = _commanded_at(command, times_ns, dof)
+    unknown = (times_ns >= now_ns) | np.isnan(commanded[0]).any(axis=1)
+    if (now := command.at(now_ns, waits=False)) is None:  # Nothing is in execution, and the robot is held.
+        commanded[0], commanded[1] = joint_states.latest(now_ns, parameters.state_timeout).position, 0.0
+    else:
+        for row in np.flatnonzero(unknown).tolist():
+            state = now.planned.state_at(command.motion_clock.at(int(times_ns[row])))
+            commanded[:, row] = state[:2]
+    lead = parameters.publish_lead_time + transport_s(command)
     fixed = int(np.searchsorted(times_ns, now_ns + whole_ns(lead), side="right"))
-    commanded = commanded_at(present.sent, at(before_ns), dof)
-    measured = measured_at(joint_states.recent, before_ns, dof, parameters.continuous)
-    near = np.where(np.isnan(commanded[0]), measured[0], commanded[0])
-    measured = turned(measured[0], near, parameters.continuous), measured[1]
-    return Committed(parameters.joint_names, now_ns, lead, fixed, follows, position, velocity, *commanded, *measured)
+    follows = now is not None and now.follows and command.is_moving(now_ns)
+    before = _commanded_at(command, before_ns, dof)
+    place, speed = measured_at(joint_states.recent, before_ns, dof, turning)
+    place = turned(place, np.where(np.isnan(before[0]), place, before[0]), turning)
+    return Committed(parameters.joint_names, now_ns, lead, fixed, follows, *commanded, *before, place, speed)
 
 
-def transport_s(present: PresentCommand) -> float:
+def transport_s(command: Command) -> float:
     """Return the 95th percentile of the time from the controller to the node, s; 0 if it does not report."""
-    return float(np.percentile(present.transport, _TRANSPORT_PERCENT)) if present.transport else 0.0
+    return float(np.percentile(command.transport, _TRANSPORT_PERCENT)) if command.transport else 0.0
 
 
-def _fill_ahead(
-    position: np.ndarray,
-    velocity: np.ndarray,
-    times_ns: np.ndarray,
-    parameters: NodeParameters,
-    present: PresentCommand,
-    joint_states: JointStates,
-    now_ns: int,
-) -> bool:
-    """Fill in the commands from now on, and earlier rows that are unknown; returns whether a motion is in execution."""
-    now = present.at(now_ns, waits=False)
-    if now is None:
-        state = joint_states.latest(now_ns, parameters.state_timeout)
-        position[:], velocity[:] = state.position, 0.0
-        return False
-    at = present.motion_clock.at
-    for row in np.flatnonzero((times_ns >= now_ns) | np.isnan(position).any(axis=1)):
-        state = now.planned.state_at(at(int(times_ns[row])))
-        position[row], velocity[row] = state.position, state.velocity
-    ends_ns = now.planned.start_ns + whole_ns(now.planned.motion.duration)
-    return now.follows and at(now_ns) < ends_ns
-
-
-def commanded_at(sent: Iterable[SentMotion], times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return commanded positions and velocities `[N, dof]` at times `[N]`, ns; NaN where they are unknown."""
-    position, velocity = np.full((2, len(times_ns), dof), np.nan)
-    at = in_execution(sent)
+def _commanded_at(command: Command, times_ns: np.ndarray, dof: int) -> np.ndarray:
+    """Return commanded positions and velocities at times `[N]`, ns, `[2, N, dof]`; NaN where they are unknown."""
+    found = np.full((2, len(times_ns), dof), np.nan)
     for row, time_ns in enumerate(times_ns.tolist()):
-        if (planned := at(time_ns)) is not None:
-            state = planned.state_at(time_ns)
-            position[row], velocity[row] = state.position, state.velocity
-    return position, velocity
+        if (state := command.commanded(time_ns)) is not None:
+            found[:, row] = state[:2]
+    return found
 
 
 def measured_at(

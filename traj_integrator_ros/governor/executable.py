@@ -45,14 +45,12 @@ class ExecutableTrajectory:
     """Topic on which its plan arrived; empty if it is a stop."""
     received_ns: int = 0
     """When its plan arrived, ns."""
-    made_ns: int = 0
-    """When the trajectory was made, ns."""
 
-    def begun_at(self, start_ns: int, made_ns: int) -> ExecutableTrajectory:
+    def begun_at(self, start_ns: int) -> ExecutableTrajectory:
         """Return the same trajectory from a later time of the motion's clock on."""
         into = (start_ns - self.start_ns) * NANOSECOND_S
         motion = self.motion.from_time(into).without_slivers()
-        return replace(self, motion=motion, points=points_of(motion), start_ns=start_ns, made_ns=made_ns)
+        return replace(self, motion=motion, points=points_of(motion), start_ns=start_ns)
 
 
 def schedule(plan: Plan, earliest_ns: int, now_ns: int) -> tuple[float, int]:

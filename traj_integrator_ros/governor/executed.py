@@ -39,41 +39,37 @@ class Executed:
     """Statistics of the motions that were published, and of their replacements."""
 
     def __init__(self) -> None:
-        self._last: ExecutableTrajectory | None = None
-        self._brake_counted = False
-        self._seam, self._delay = np.zeros(3), 0.0
-        self._margins: deque[float] = deque(maxlen=MOST_KEPT)
         self.counts: Counter[str] = Counter()
         """Counts by the names of the fields of `ExecutionReport`."""
+        self._margins: deque[float] = deque(maxlen=MOST_KEPT)
+        self._seam, self._delay = np.zeros(3), 0.0
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget the last motion: it is not executed any more."""
+        self._last: ExecutableTrajectory | None = None
+        self._brake_counted = False
 
     def take(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Take note of a trajectory that has just been published."""
         self.observe(max(trajectory.start_ns, now_ns))
-        continues = trajectory.seam_offset is not None
-        self.counts["starved"] += self._brake_counted and continues
         if trajectory.due_ns > trajectory.start_ns:
-            margin = (trajectory.due_ns - now_ns) * NANOSECOND_S
-            self.counts["late"] += margin < 0
-            self._margins.append(margin)
+            self._margins.append((trajectory.due_ns - now_ns) * NANOSECOND_S)
+            self.counts["late"] += self._margins[-1] < 0
+        if trajectory.seam_offset is not None:
+            self.counts["starved"] += self._brake_counted
+            self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam_offset)).max(axis=1))
         self.counts["dropped_steps"] += trajectory.dropped
         self.counts["slowed"] += trajectory.delay > 0
         self._delay = max(self._delay, trajectory.delay)
-        if continues:
-            self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam_offset)).max(axis=1))
         self._last, self._brake_counted = trajectory, False
 
     def observe(self, now_ns: int) -> None:
         """Notice that a brake has begun."""
         last = self._last
-        if last is None or self._brake_counted:
-            return
-        if (now_ns - last.start_ns) * NANOSECOND_S >= last.motion.plan_until:
+        if last is not None and (now_ns - last.start_ns) * NANOSECOND_S >= last.motion.plan_until:
+            self.counts["brakes"] += not self._brake_counted
             self._brake_counted = True
-            self.counts["brakes"] += 1
-
-    def drop(self) -> None:
-        """Forget the last motion: it is not executed any more."""
-        self._last, self._brake_counted = None, False
 
     def report(self) -> ExecutionReport:
         """Return the report, and reset what counts since the last one."""

@@ -113,12 +113,12 @@ class Executor:
 
         """
         self._follow_samples(now_ns)
-        stamp_ns, is_lost = self.published.clock.of_states(stamp_ns), self.published.clock.has_lost_states
+        given_ns, stamp_ns = stamp_ns, self.published.clock.of_states(stamp_ns)
         names = self.parameters.joint_names if names is None else names
         taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
         if taken and self.joint_states.known(now_ns, 0.0) is not None:
             self.commands.supervise(now_ns)
-        if is_lost:  # The time of arrival counts, which may be late: no gap to the next state is certain.
+        if given_ns and not stamp_ns:  # It counts as measured now, and may be late: no gap to the next one is certain.
             self.joint_states.believed.forget()
         if self.joint_states.doubted is not None:
             self.warn(self.joint_states.doubted)

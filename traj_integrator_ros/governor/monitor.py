@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State
-from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
+from ..execution.tolerances import NANOSECOND_S, SECOND_NS
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import BASE, BINARY, GRIPPER
-from .robot_clock import Slack
 
 _LONGEST_LAG_S = 0.12
 """Longest lag, s, that a joint may have before its lag is learned: hobby servos lag 0.10 to 0.12 s."""
@@ -167,7 +166,6 @@ class TrackingMonitor:
         stamps_ns: np.ndarray,
         commanded: Callable[[int], State | None],
         allowance: Allowance,
-        slack: Slack,
         *,
         free: bool = True,
     ) -> None:
@@ -178,7 +176,6 @@ class TrackingMonitor:
             stamps_ns: when each joint was measured.
             commanded: returns the state commanded at a time, ns; None if it is unknown.
             allowance: of the joints.
-            slack: of the stamps.
             free: whether the motion is free, as far as is known: only then properties of joints are learned.
 
         """
@@ -188,12 +185,12 @@ class TrackingMonitor:
         since_ns = newest_ns if self._lately is None else self._compared_ns
         elapsed_s = max(newest_ns - since_ns, 0) * NANOSECOND_S
         self._compared_ns = newest_ns
-        if not self._extended(newest_ns + whole_ns(slack.early), commanded):
+        if not self._extended(newest_ns, commanded):
             self.forget_command()
             return
         steps = np.diff(self._line[-_SPEED_ROWS:], axis=0) / (_STEP_NS * NANOSECOND_S)
         self._speed = np.where(allowance.watched, np.abs(steps).max(axis=0), 0.0)
-        errors = position - self._commanded_at(stamps_ns - self._lags(slack) * SECOND_NS)
+        errors = position - self._commanded_at(stamps_ns - self._lags() * SECOND_NS)
         now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
         self.commanded, self.off = now[0], position - now[0]
         self.velocity = (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
@@ -280,18 +277,16 @@ class TrackingMonitor:
         """Distance by which moving joints are behind their command, rad, `[dof]`: their lag times their speed."""
         return np.where(self._speed > 0, self.usual - self.off, 0.0)
 
-    def _lags(self, slack: Slack) -> np.ndarray:
+    def _lags(self) -> np.ndarray:
         """Return seven lags that each joint may have, s, `[7, dof]`, the shortest first.
 
-        They begin at 0 (less the slack): a joint that stood for a moment, and so taught a long lag, follows as before
-        when it goes on.
+        They begin at 0: a joint that stood for a moment, and so taught a long lag, follows as before when it goes on.
         """
         known = self._learned > 0
         faster = self._speed / np.where(known, _MARGIN * self._learned, 1.0)
-        longest = np.maximum(self._lag + _LAG_SLACK_S, _LONGEST_LAG_S + slack.late)
+        longest = np.maximum(self._lag + _LAG_SLACK_S, _LONGEST_LAG_S)
         spread = np.where(known, _LAG_SLACK_S * np.maximum(faster, 1.0), longest)
-        low = -slack.early
-        return low + _SHARES * (np.minimum(self._lag + spread, longest) - low)
+        return _SHARES * np.minimum(self._lag + spread, longest)
 
     def _learn_lag(self, position: np.ndarray, stamps_ns: np.ndarray, elapsed_s: float, full_speed: np.ndarray) -> None:
         """Learn the lag by linear regression of the error on the velocity, which a constant sag does not change."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.tolerances import MOST_KEPT, NANOSECOND_S, SECOND_NS
+from ..execution.tolerances import MOST_KEPT, SECOND_NS
 
 SAME_RATE = 1e-3
 """Smallest difference of two rates that counts: sliders have steps of 0.01."""
@@ -19,10 +19,10 @@ _NEAR_NS = 20_000_000
 _UNSETTLED_NS = SECOND_NS
 """Time after a change of the rate, ns, in which joints are compared with reported motions, not with predictions."""
 _ENTERS_S = 3e-3
-"""Assumed time, s, from making a motion until the controller begins it, before such a time is measured."""
-_ENTERS_LATEST_S = 0.05
-"""Longest such time that is learned, s."""
-_LEARNED = 0.2
+"""Time, s, from making a motion until the controller begins it, besides the way of the message."""
+_LONGEST_WAY_S = 0.05
+"""Longest way of a message that is believed, s."""
+_LEARNED = 0.1
 """Weight of the newest such time in the mean."""
 
 Sought = Callable[[int, int], "int | None"]
@@ -30,27 +30,30 @@ Sought = Callable[[int, int], "int | None"]
 
 
 class _Known(NamedTuple):
+    """From a time of the robot's clock on, this clock advances at a rate, until the next one is known."""
+
     robot_ns: int
     motion_ns: int
+    rate: float = 1.0
 
 
 class MotionClock:
     """Converts times of the robot's clock to the clock by which motions are executed.
 
-    Each report gives an offset and a rate from its time on. Motions, and plans relative to them, begin by this clock;
-    all other times are the robot's. As long as no rate but 1 has been reported, both clocks are the same.
+    Motions, and plans relative to them, begin by this clock; all other times are the robot's. As long as no rate but 1
+    has been reported, both clocks are the same.
     """
 
     def __init__(self) -> None:
-        self.rate = 1.0
+        self._known = [_Known(0, 0)]
+        self._reported_ns = 0
+        self._way_s = 0.0
+        """Mean time, s, that reports need to the node: messages to the controller are assumed to need as long."""
+
+    @property
+    def rate(self) -> float:
         """Seconds by which this clock advances in a second of the robot's clock."""
-        self._known: list[_Known] = []
-        """Corresponding times of both clocks: linear in between, at `rate` after the last, at 1 before the first."""
-        self._reported_ns = self._changed_ns = 0
-        self.enters_s = _ENTERS_S
-        """Mean time, s, from making a motion that begins on arrival until the controller begins it."""
-        self._begins: _Known | None = None
-        """When the last such motion was made, and its start by this clock; None once its start has been reported."""
+        return self._known[-1].rate
 
     @property
     def is_scaled(self) -> bool:
@@ -59,21 +62,15 @@ class MotionClock:
 
     def is_settled(self, robot_ns: int) -> bool:
         """Return whether the rate is 1, and has been for a while."""
-        return not self.is_scaled and not 0 <= robot_ns - self._changed_ns < _UNSETTLED_NS
+        return not self.is_scaled and not 0 <= robot_ns - self._known[-1].robot_ns < _UNSETTLED_NS
 
     def at(self, robot_ns: int) -> int:
         """Return the time of this clock at a time of the robot's clock, ns."""
-        if not self._known:
-            return robot_ns
-        begin = self._known[-1]
-        if robot_ns >= begin.robot_ns:
-            return begin.motion_ns + round(self.rate * (robot_ns - begin.robot_ns))
-        index = bisect_right(self._known, robot_ns, key=lambda one: one.robot_ns)
-        if index == 0:
-            return self._known[0].motion_ns + robot_ns - self._known[0].robot_ns
-        begin, end = self._known[index - 1 : index + 1]
-        share = (robot_ns - begin.robot_ns) / (end.robot_ns - begin.robot_ns)
-        return begin.motion_ns + round(share * (end.motion_ns - begin.motion_ns))
+        known = self._known[-1]
+        if robot_ns < known.robot_ns:
+            known = self._known[max(bisect_right(self._known, robot_ns, key=lambda one: one.robot_ns) - 1, 0)]
+        since_ns = robot_ns - known.robot_ns
+        return known.motion_ns + since_ns - round((1.0 - known.rate) * since_ns)
 
     def at_times(self, robot_ns: np.ndarray) -> np.ndarray:
         """Return the times of this clock at times `[N]` of the robot's clock, ns, int64."""
@@ -91,11 +88,11 @@ class MotionClock:
 
     def begins_ns(self, now_ns: int) -> int:
         """Return the time of this clock, ns, at which a message that is sent now will begin."""
-        return self.at(now_ns) + round(self.rate * self.enters_s * SECOND_NS)
+        return self.at(now_ns) + round(self.rate * (_ENTERS_S + self._way_s) * SECOND_NS)
 
-    def begins(self, made_ns: int, motion_ns: int) -> None:
-        """Record that a motion was made at a time of the robot's clock, to begin at a time of this clock on arrival."""
-        self._begins = _Known(made_ns, motion_ns)
+    def arrived(self, age_s: float) -> None:
+        """Learn from the age of a report, s, how long messages are on their way."""
+        self._way_s += _LEARNED * (min(age_s, _LONGEST_WAY_S) - self._way_s)
 
     def follow(self, robot_ns: int, rate: float, seen: Sought, *, is_lost: bool = False) -> bool:
         """Take a report: the rate from `robot_ns` on, and the motion's state; return whether past times changed.
@@ -104,11 +101,9 @@ class MotionClock:
         the slider and moved it back between two reports.
         """
         rate = 1.0 if abs(rate - 1.0) <= SAME_RATE else max(rate, 0.0)
-        before_ns, self._reported_ns = self._reported_ns, robot_ns
-        if rate == self.rate and not self._known and not is_lost:
+        before_ns, self._reported_ns = min(self._reported_ns or robot_ns, robot_ns), robot_ns
+        if rate == self.rate and len(self._known) == 1 and not is_lost:
             return False
-        changes = abs(rate - self.rate) > SAME_RATE
-        before_ns = before_ns if before_ns and before_ns < robot_ns else robot_ns
         begun_ns, span_ns = self.at(before_ns), robot_ns - before_ns
         # The rate has changed somewhere between the two reports.
         expected_ns = begun_ns + round((rate + self.rate) / 2 * span_ns)
@@ -116,27 +111,15 @@ class MotionClock:
         found_ns = expected_ns if found_ns is None else found_ns
         if rate == self.rate == 1.0:  # No motion is ahead of its own times: the stamp is that of an earlier cycle.
             found_ns = min(found_ns, max(robot_ns, expected_ns))
-        self._learn(robot_ns, found_ns, changes)
-        corrected = abs(found_ns - expected_ns) > _AGREES_NS
-        if changes or corrected:
-            self._changed_ns = robot_ns
-            self._keep(_Known(before_ns, begun_ns))
-            self._keep(_Known(robot_ns, found_ns))
-        self.rate = rate
-        return changes or corrected
-
-    def _learn(self, robot_ns: int, motion_ns: int, changes: bool) -> None:
-        """Learn from a report how long the last motion that begins on arrival took to begin."""
-        begins = self._begins
-        if begins is None or motion_ns < begins.motion_ns:
-            return
-        self._begins = None
-        if not changes and self.rate > 0:
-            since_s = (motion_ns - begins.motion_ns) * NANOSECOND_S / self.rate
-            took_s = (robot_ns - begins.robot_ns) * NANOSECOND_S - since_s
-            self.enters_s += _LEARNED * (min(max(took_s, 0.0), _ENTERS_LATEST_S) - self.enters_s)
+        if abs(rate - self.rate) <= SAME_RATE and abs(found_ns - expected_ns) <= _AGREES_NS:
+            return False
+        if span_ns:
+            self._keep(_Known(before_ns, begun_ns, (found_ns - begun_ns) / span_ns))
+        self._keep(_Known(robot_ns, found_ns, rate))
+        return True
 
     def _keep(self, one: _Known) -> None:
-        if not self._known or one.robot_ns > self._known[-1].robot_ns:
-            self._known.append(one)
-            del self._known[:-MOST_KEPT]
+        while len(self._known) > 1 and self._known[-1].robot_ns >= one.robot_ns:
+            self._known.pop()
+        self._known.append(one)
+        del self._known[:-MOST_KEPT]

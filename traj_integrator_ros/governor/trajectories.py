@@ -359,7 +359,7 @@ class TrajectoryMaker:
             at_ns = min(clock.begins_ns(now_ns), blend_ns)
         begins_ns = max(present.known_from_ns, at_ns)
         # A clock that is behind has not reached it yet.
-        if present.follows and begins_ns == at_ns and not clock.is_scaled:
+        if begins_ns == at_ns and not clock.is_scaled:
             begins_ns = max(present.planned.start_ns, at_ns - self._published.clock.unsure_ns)
         skips = present.follows and not self._parameters.publish_lead_in
         before = present.planned.between(begins_ns, blend_ns) if blend_ns > begins_ns and not skips else None
@@ -376,7 +376,6 @@ class TrajectoryMaker:
             points=points,
             start_ns=start_ns,
             stamp_ns=0 if clock.is_scaled else self._published.clock.to_robot(start_ns + clock.behind_ns(now_ns)),
-            made_ns=now_ns,
             due_ns=blend_ns,
             planned=candidate.planned,
             delay=candidate.delay,

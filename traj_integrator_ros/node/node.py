@@ -215,7 +215,7 @@ class IntegratorNode(LifecycleNode):
             lifecycle_state=handlers.state if handlers else self._unconfigured,
             failure=self._failure,
             accounts=self.accounts,
-            execution=published.report(),
+            execution=published.executed.report(),
             guard=published.guard,
             controller=published.present.status(now_ns),
             clock=published.clock,
