@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,8 +29,11 @@ def folder(tmp_path: Path) -> Path:
     commands.mkdir()
     for name in ("python", "python3"):
         (commands / name).symlink_to(preloaded_python())
-    ros2 = f'STAND_IN_FOLDER="{commands}" exec "{commands / "python"}" "{ROOT / "test" / "docs" / "ros2_stand_in.py"}"'
-    (commands / "ros2").write_text(f'#!/bin/sh\n{ros2} "$@"\n', encoding="utf-8")
+    # The package runs from the source tree; everything else goes to the real command where there is one.
+    ours = f'exec env PYTHONPATH="{ROOT}:$PYTHONPATH" "{commands / "python"}" -m kit.ros2 "$@"'
+    other = f'exec "{real}" "$@"' if (real := shutil.which("ros2")) else ours
+    script = f'#!/bin/sh\ncase "$1 $2" in "run traj_integrator_ros") {ours} ;; esac\n{other}\n'
+    (commands / "ros2").write_text(script, encoding="utf-8")
     (commands / "ros2").chmod(0o755)
     return tmp_path
 
