@@ -8,7 +8,7 @@ from motion_tables import write_table
 from motions import JOINTS
 
 from traj_integrator_ros.demo.recording import load_recording
-from traj_integrator_ros.motions.samples import Nature, RecordingError, Samples
+from traj_integrator_ros.motions.samples import RecordingError, Samples
 
 
 def assert_same(loaded: Samples, motion: Samples, *, atol: float = 2e-9) -> None:
@@ -17,26 +17,6 @@ def assert_same(loaded: Samples, motion: Samples, *, atol: float = 2e-9) -> None
     np.testing.assert_allclose(loaded.time, motion.time, atol=atol)
     np.testing.assert_array_equal(loaded.position, motion.position)
     np.testing.assert_array_equal(loaded.velocity, motion.velocity)
-
-
-@pytest.mark.parametrize(
-    ("quantities", "nature"),
-    [
-        (("position", "velocity", "acceleration"), Nature.EXACT),
-        (("position", "velocity"), Nature.MEASURED),
-        (("position",), Nature.MEASURED),
-    ],
-)
-def test_a_table_comes_back_with_velocities_of_its_positions(tmp_path, capsys, sine, quantities, nature):
-    loaded = load_recording(write_table(tmp_path / "m.csv", sine, quantities))
-    if "velocity" in quantities:
-        assert_same(loaded, sine)
-    else:
-        np.testing.assert_allclose(loaded.velocity[1:-1], sine.velocity[1:-1], atol=1e-3)
-        assert "no velocities" in capsys.readouterr().err
-    assert (loaded.acceleration is not None) == ("acceleration" in quantities) and loaded.nature is nature
-    if loaded.acceleration is not None:
-        np.testing.assert_allclose(loaded.acceleration, sine.acceleration)
 
 
 @pytest.mark.parametrize(
