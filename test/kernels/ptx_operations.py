@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -100,72 +99,63 @@ def _unordered(compare: Callable) -> Callable:
 
 def _table() -> dict[str, Operation]:
     found: dict[str, Operation] = {}
+    floats, whole = ("f32", "f64"), ("s32", "u32", "s64", "u64")
     plain = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
     compares = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
-    for kind, (name, compute) in product(("f32", "f64", "f32x2"), plain.items()):
-        found[f"{name}.rn.{kind}"] = Operation(kind, (kind, kind), compute)
-    for kind in ("f32", "f64", "f32x2"):
-        found[f"fma.rn.{kind}"] = Operation(kind, (kind,) * 3, fused)
+
+    def each(opcode: str, kinds: tuple[str, ...], operands: str, compute: Callable, result: str = "{0}") -> None:
+        """Add an opcode for kinds of numbers, which stand for {0}; {1} is as many bits again."""
+        for kind in kinds:
+            names = kind, kind.replace("32", "64")
+            given = tuple(operands.format(*names).split())
+            found[opcode.format(kind)] = Operation(result.format(*names), given, compute)
+
+    for name, compute in plain.items():
+        each(f"{name}.rn.{{}}", (*floats, "f32x2"), "{0} {0}", compute)
+    each("fma.rn.{}", (*floats, "f32x2"), "{0} {0} {0}", fused)
     for kind, widen in (("f16", lambda x: x.astype(np.float32)), ("bf16", from_bfloat16)):
+        each("cvt.f32.{}", (kind,), "{0}", widen, "f32")
         for name in ("add", "sub"):
-            found[f"{name}.rn.f32.{kind}"] = Operation(
-                "f32", (kind, "f32"), lambda x, y, widen=widen, compute=plain[name]: compute(widen(x), y)
-            )
-        found[f"cvt.f32.{kind}"] = Operation("f32", (kind,), widen)
-    for kind in ("f32", "f64"):
-        found[f"div.rn.{kind}"] = Operation(kind, (kind, kind), operator.truediv)
-        found[f"abs.{kind}"] = Operation(kind, (kind,), np.abs)
-        found[f"neg.{kind}"] = Operation(kind, (kind,), np.negative)
-        for name, compute in (("min", np.fmin), ("max", np.fmax)):
-            found[f"{name}.{kind}"] = Operation(kind, (kind, kind), compute)
-            found[f"{name}.{kind} 3"] = Operation(
-                kind, (kind,) * 3, lambda x, y, z, compute=compute: compute(compute(x, y), z)
-            )
-        found[f"copysign.{kind}"] = Operation(kind, (kind, kind), lambda sign, size: np.copysign(size, sign))
-        for name, compare in compares.items():
-            found[f"setp.{name}.{kind}"] = Operation("pred", (kind, kind), _ordered(compare))
-            found[f"setp.{name}u.{kind}"] = Operation("pred", (kind, kind), _unordered(compare))
-        for whole in ("s32", "u32", "s64", "u64"):
-            found[f"cvt.rn.{kind}.{whole}"] = Operation(kind, (whole,), _to(kind))
-    found["div.full.f32"] = Operation("f32", ("f32", "f32"), roughly_divided)
-    found["cvt.f64.f32"] = Operation("f64", ("f32",), _to("f64"))
-    found["cvt.rn.f32.f64"] = Operation("f32", ("f64",), _to("f32"))
-    found["cvt.rn.f16.f32"] = Operation("f16", ("f32",), _to("f16"))
-    found["cvt.rn.bf16.f32"] = Operation("bf16", ("f32",), to_bfloat16)
-    for kind in ("s32", "u32", "s64", "u64"):
-        for name in ("add", "sub"):
-            found[f"{name}.{kind}"] = Operation(kind, (kind, kind), plain[name])
-        found[f"mul.lo.{kind}"] = Operation(kind, (kind, kind), operator.mul)
-        found[f"mad.lo.{kind}"] = Operation(kind, (kind,) * 3, lambda x, y, z: x * y + z)
-        found[f"min.{kind}"] = Operation(kind, (kind, kind), np.minimum)
-        found[f"max.{kind}"] = Operation(kind, (kind, kind), np.maximum)
-        found[f"shr.{kind}"] = Operation(kind, (kind, "u32"), shifted_right)
-        found[f"neg.{kind}"] = Operation(kind, (kind,), np.negative)
-        for name, compare in compares.items():
-            found[f"setp.{name}.{kind}"] = Operation("pred", (kind, kind), compare)
-        for other in {"s32", "u32", "s64", "u64"} - {kind}:
-            found[f"cvt.{kind}.{other}"] = Operation(kind, (other,), _to(kind))
-    for kind in ("s32", "u32"):
-        double = kind.replace("32", "64")
-        found[f"mul.wide.{kind}"] = Operation(double, (kind, kind), _wide)
-        found[f"mad.wide.{kind}"] = Operation(double, (kind, kind, double), lambda x, y, z: _wide(x, y) + z)
-        found[f"mul.hi.{kind}"] = Operation(
-            kind, (kind, kind), lambda x, y: (_wide(x, y) >> 32).astype(x.dtype)
-        )
-    found["min.relu.s32"] = Operation("s32", ("s32", "s32"), lambda x, y: np.maximum(np.minimum(x, y), np.int32(0)))
-    for kind in ("s32", "u32"):
-        found[f"bfe.{kind}"] = Operation(kind, (kind, "u32", "u32"), field)
-    for kind in ("b16", "b32", "b64", "pred"):
-        for name, compute in (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor)):
-            found[f"{name}.{kind}"] = Operation(kind, (kind, kind), compute)
-        found[f"not.{kind}"] = Operation(kind, (kind,), np.invert)
-        if kind != "pred":
-            found[f"shl.{kind}"] = Operation(kind, (kind, "u32"), shifted_left)
-            for name in ("eq", "ne"):
-                found[f"setp.{name}.{kind}"] = Operation("pred", (kind, kind), compares[name])
-    for kind in ("b16", "b32", "b64", "u16", "u32", "u64", "s32", "s64", "f32", "f64", "pred"):
-        found[f"mov.{kind}"] = Operation(kind, (kind,), np.array)
-        found[f"selp.{kind}"] = Operation(kind, (kind, kind, "pred"), lambda x, y, chosen: np.where(chosen, x, y))
+            compute = lambda x, y, widen=widen, compute=plain[name]: compute(widen(x), y)  # noqa: E731
+            each(f"{name}.rn.f32.{{}}", (kind,), "{0} f32", compute, "f32")
+    each("div.rn.{}", floats, "{0} {0}", operator.truediv)
+    each("div.full.{}", ("f32",), "{0} {0}", roughly_divided)
+    each("abs.{}", floats, "{0}", np.abs)
+    each("neg.{}", (*floats, *whole), "{0}", np.negative)
+    each("copysign.{}", floats, "{0} {0}", lambda sign, size: np.copysign(size, sign))
+    for name, of_floats, of_whole in (("min", np.fmin, np.minimum), ("max", np.fmax, np.maximum)):
+        each(f"{name}.{{}}", floats, "{0} {0}", of_floats)
+        each(f"{name}.{{}} 3", floats, "{0} {0} {0}", lambda x, y, z, two=of_floats: two(two(x, y), z))
+        each(f"{name}.{{}}", whole, "{0} {0}", of_whole)
+    each("min.relu.{}", ("s32",), "{0} {0}", lambda x, y: np.maximum(np.minimum(x, y), np.int32(0)))
+    for name, compare in compares.items():
+        each(f"setp.{name}.{{}}", floats, "{0} {0}", _ordered(compare), "pred")
+        each(f"setp.{name}u.{{}}", floats, "{0} {0}", _unordered(compare), "pred")
+        bits = ("b16", "b32", "b64") if name in ("eq", "ne") else ()
+        each(f"setp.{name}.{{}}", (*whole, *bits), "{0} {0}", compare, "pred")
+    for name in ("add", "sub"):
+        each(f"{name}.{{}}", whole, "{0} {0}", plain[name])
+    each("mul.lo.{}", whole, "{0} {0}", operator.mul)
+    each("mad.lo.{}", whole, "{0} {0} {0}", lambda x, y, z: x * y + z)
+    each("mul.wide.{}", whole[:2], "{0} {0}", _wide, "{1}")
+    each("mad.wide.{}", whole[:2], "{0} {0} {1}", lambda x, y, z: _wide(x, y) + z, "{1}")
+    each("mul.hi.{}", whole[:2], "{0} {0}", lambda x, y: (_wide(x, y) >> 32).astype(x.dtype))
+    each("shr.{}", whole, "{0} u32", shifted_right)
+    each("bfe.{}", whole[:2], "{0} u32 u32", field)
+    for name, compute in (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor)):
+        each(f"{name}.{{}}", ("b16", "b32", "b64", "pred"), "{0} {0}", compute)
+    each("not.{}", ("b16", "b32", "b64", "pred"), "{0}", np.invert)
+    each("shl.{}", ("b16", "b32", "b64"), "{0} u32", shifted_left)
+    every = ("b16", "b32", "b64", "u16", "u32", "u64", "s32", "s64", *floats, "pred")
+    each("mov.{}", every, "{0}", np.array)
+    each("selp.{}", every, "{0} {0} pred", lambda x, y, chosen: np.where(chosen, x, y))
+    each("cvt.f64.{}", ("f32",), "{0}", _to("f64"), "f64")
+    for kind in (*floats, "f16"):
+        others = {"f32": (*whole, "f64"), "f64": whole, "f16": ("f32",)}[kind]
+        each(f"cvt.rn.{kind}.{{}}", others, "{0}", _to(kind), kind)
+    each("cvt.rn.bf16.{}", ("f32",), "{0}", to_bfloat16, "bf16")
+    for kind in whole:
+        each(f"cvt.{kind}.{{}}", tuple({*whole} - {kind}), "{0}", _to(kind), kind)
     return found
 
 
