@@ -28,5 +28,5 @@ def test_the_line_tells_all_of_it() -> None:
     for told in ("WARN (rejected 3 x not_finite) active", "p99=1.250ms", "rejected: unknown_joint=7 not_finite=3"):
         assert told in one_line(view)
     view.received_at -= 60.0
-    assert " silent for 60 s active " in one_line(view)
+    assert " silent for 60 s " in one_line(view)
     assert is_integrator(STATUS) and not is_integrator({"lifecycle_state": "active", "temperature": "41"})
