@@ -178,7 +178,7 @@ def paused(seed: int = 0, *, arm: str = "so101", count: int = 1, hz: float = 30.
     played, done, due = Played(arm, count, hz, **options), 0, 0.0
     home, high = np.array(ARMS[arm].home, float), np.array(ARMS[arm].high)
     way = np.tile(np.minimum(high - home, 1.0) * 0.5 / (rows * rounds), count)
-    begin = played.command
+    begin = played.measured()  # the joints have sagged from where they were sent
 
     def act() -> None:
         nonlocal done, due
