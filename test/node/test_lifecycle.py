@@ -128,7 +128,8 @@ def test_qualities_of_service_are_parameters(serve: NodeServer) -> None:
     assert states.qos_profile.reliability.name == "RELIABLE"
     assert output.qos_profile.durability.name == "TRANSIENT_LOCAL"
     assert actions.qos_profile.reliability.name == "BEST_EFFORT"
-    client.answer(SEQUENCE)
+    with client.periodically(0.2, lambda: client.sequences.publish(SEQUENCE)):  # by best effort, some may be lost
+        client.wait_for(lambda: client.trajectories, "an answer")
 
 
 def test_a_node_may_begin_held(serve: NodeServer) -> None:
