@@ -103,7 +103,6 @@ offline: setup ## compiles the GPU kernels without a GPU and executes their PTX,
 	@$(in_environment) PYTHONPATH=$(CURDIR) python test/kernels/offline.py
 	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target build/oldest-triton triton==3.2.0
 	@$(in_environment) PYTHONPATH=build/oldest-triton:$(CURDIR) TRITON_CACHE_DIR=build/oldest-triton-cache python test/kernels/offline.py
-	@$(in_environment) TRITON_CACHE_DIR=$(CURDIR)/build/ptx $(MAKE) --no-print-directory gpu PYTHON="python -m kit.rehearse"
 	@$(in_environment) $(ptx) python -m pytest -q -p no:cacheprovider --timeout=3600 test/kernels/ptx_checks.py
 	@$(in_environment) $(foreach sm,80 87 90 100 120,echo "== executed: sm_$(sm)" && $(ptx) TRITON_CHECKS_SM=$(sm) \
 	python -m pytest -q -p no:cacheprovider --timeout=3600 test/kernels/triton_checks.py &&) true

@@ -15,9 +15,8 @@ from pathlib import Path
 import torch
 
 from . import report
-from .registry import SUITES, CannotRun, Case
+from .registry import SUITES, CannotRun, Case, cases_of
 from .report import Row, machine_name
-from .suites import scaling  # importing it registers all suites
 from .timing import interleaved, repeated
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,6 +34,8 @@ def main() -> int:
         rows, wrong = run(name, quick=arguments.quick)
         failures += wrong
         if name == "scaling":
+            from .suites import scaling
+
             scaling.draw(rows)
         report.write(rows, (arguments.out or ROOT / "build" / "bench") / f"{name}.json")
         if arguments.keep and rows:
@@ -64,7 +65,7 @@ def run(name: str, *, quick: bool) -> tuple[list[Row], list[str]]:
     rows: list[Row] = []
     wrong: list[str] = []
     try:
-        for case in SUITES[name](quick):
+        for case in cases_of(name, quick):
             measured, errors = measure(name, case, quick=quick)
             lines = [report.table(measured, heads=not rows)] if measured else []
             rows += measured

@@ -68,25 +68,19 @@ def chunk(plan: Plan, at_s: float, rows: int = ROWS, dt: float = DT) -> Actions:
     return Actions(NOW_NS + round(at_s * NS), ControlSpace.POSITION.value, dt, data)
 
 
-def exact(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
-    plan = plan_within(rng)
-    return begun(plan), chunk(plan, CYCLE_S)
-
-
-def off(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
-    plan, by = plan_within(rng), rng.normal(size=DOF) * 5e-3
-    return begun(plan), chunk(lambda times: plan(times) + by, CYCLE_S)
-
-
-def another(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
-    plan, other = plan_within(rng), plan_within(rng)
-    by = plan(np.array(CYCLE_S)) - other(np.array(CYCLE_S)) + rng.normal(size=DOF) * 0.05
+def another(
+    rng: np.random.Generator, apart: float = 0.05, share: tuple[float, float] = (USED, USED)
+) -> tuple[NodeCore, Actions]:
+    """Another plan, which uses a share of the limits, about where the robot is."""
+    plan, other = plan_within(rng), plan_within(rng, rng.uniform(*share))
+    by = plan(np.array(CYCLE_S)) - other(np.array(CYCLE_S)) + rng.normal(size=DOF) * apart
     return begun(plan), chunk(lambda times: other(times) + by, CYCLE_S)
 
 
-def noisy(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
-    plan = plan_within(rng)
-    return begun(plan), chunk(lambda times: plan(times) + rng.normal(size=(len(times), DOF)) * 1e-3, CYCLE_S)
+def the_same(rng: np.random.Generator, apart: float = 0.0, noise: float = 0.0) -> tuple[NodeCore, Actions]:
+    """The plan in execution, off by as much, rad, and with rows that are noisy."""
+    plan, by = plan_within(rng), rng.normal(size=DOF) * apart
+    return begun(plan), chunk(lambda times: plan(times) + by + rng.normal(size=(len(times), DOF)) * noise, CYCLE_S)
 
 
 def resent_standing(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
@@ -111,22 +105,16 @@ def one_action(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
     return begun(plan), at_once._replace(stamp_ns=0)
 
 
-def slowed(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
-    plan, fast = plan_within(rng), plan_within(rng, rng.uniform(1.2, 3.0))
-    by = plan(np.array(CYCLE_S)) - fast(np.array(CYCLE_S))
-    return begun(plan), chunk(lambda times: fast(times) + by, CYCLE_S)
-
-
 SLOWED = "beyond limits, slowed"
 KINDS = {
-    "exact": exact,
-    "off by 5 mrad": off,
+    "exact": the_same,
+    "off by 5 mrad": partial(the_same, apart=5e-3),
     "another plan": another,
-    "noise of 1 mrad": noisy,
+    "noise of 1 mrad": partial(the_same, noise=1e-3),
     "sent again, the robot stands": resent_standing,
     "sent again, the robot moves": resent_moving,
     "one action at 30 to 100 Hz": one_action,
-    SLOWED: slowed,
+    SLOWED: partial(another, apart=0.0, share=(1.2, 3.0)),
 }
 
 

@@ -1,23 +1,30 @@
-"""Suites of cases that can be measured, each with its peers, its limit and a check of the result.
-
-A suite is a generator of cases, registered under its name:
-
-    @suite("cpu_kernels")
-    def cpu_kernels(quick: bool, only: int | None = None) -> Iterator[Case]: ...
-
-`only` is the one size that tests ask for.
-"""
+"""Suites of cases that can be measured, each with its peers, its limit and a check of the result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 
 Run = Callable[[], object]
 Check = Callable[[object], None]
-Cases = Callable[..., Iterator["Case"]]
 
-SUITES: dict[str, Cases] = {}
+_ROS = "rclpy", "traj_integrator_interfaces"
+SUITES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "cpu_entries": (".suites.cpu", ()),
+    "cpu_kernels": (".suites.cpu", ()),
+    "cpu_one_trajectory": (".suites.one", ()),
+    "scaling": (".suites.scaling", ()),
+    "answering": (".answering", ("ruckig",)),
+    "ros_latency": (".ros.latency", _ROS),
+    "message_costs": (".ros.costs", _ROS),
+    "cuda_kernels": (".suites.cuda", ()),
+    "cuda_sweep": (".suites.cuda", ()),
+    "cuda_engine": (".suites.cuda", ()),
+    "cuda_workloads": (".suites.cuda", ()),
+}
+"""Module of each suite, which is a function of that name there, and what it needs beside torch."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +73,16 @@ class CannotRun(Exception):
     """A suite cannot run here; the message says why."""
 
 
+def cases_of(name: str, quick: bool) -> Iterator[Case]:
+    """Yield the cases of a suite, fewer if the run is to be quick. Raises CannotRun."""
+    module, needed = SUITES[name]
+    if missing := [library for library in needed if find_spec(library) is None]:
+        raise CannotRun(f"{missing[0]} cannot be imported")
+    yield from getattr(import_module(module, __package__), name)(quick)
+
+
 def sizes(quick: bool, only: int | None, few: Sequence[int], many: Sequence[int]) -> Sequence[int]:
-    """Return the sizes for a quick run, a whole run, or a test."""
+    """Return the sizes for a quick run or a whole one, or the one that tests ask for."""
     if only is not None:
         return (only,)
     return few if quick else many
-
-
-def suite(name: str) -> Callable[[Cases], Cases]:
-    """Register a generator of cases, which is called with `quick`: whether the run is to be short."""
-
-    def register(cases: Cases) -> Cases:
-        SUITES[name] = cases
-        return cases
-
-    return register

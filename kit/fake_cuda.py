@@ -22,7 +22,6 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 
 from traj_integrator_ros.engine import staged
 from traj_integrator_ros.kernels import backends, operator
-from traj_integrator_ros.kernels.triton import launch as triton_launch
 from traj_integrator_ros.kernels.triton import probe
 
 _ATEN = torch.ops.aten
@@ -75,7 +74,6 @@ class DeviceTensor(Tensor):
         like = torch.empty_strided(inner.shape, inner.stride(), dtype=inner.dtype, device="meta")
         made = Tensor._make_subclass(cls, like, False)
         made.inner, made.cuda, made.place = inner, cuda, device
-        cuda.allocations += 1
         return made
 
     @property
@@ -108,20 +106,13 @@ class _Pending(NamedTuple):
 
 
 class FakeCuda(TorchDispatchMode):
-    """The devices; each thread that uses them does so within `entered`.
+    """A number of devices; each thread that uses them does so within `entered`."""
 
-    Args:
-        count: number of devices.
-        run_kernel: executes a launch of Triton on tensors of the CPU.
-
-    """
-
-    def __init__(self, count: int = 1, run_kernel: Callable[..., None] | None = None) -> None:
+    def __init__(self, count: int = 1) -> None:
         super().__init__()
-        self.count, self.run_kernel = count, run_kernel
-        self.copied_in = self.copied_out = 0
-        """Bytes between host and device."""
-        self.captures = self.replays = self.launches = self.allocations = 0
+        self.count = count
+        self.copied_in = self.copied_out = self.launches = 0
+        """Bytes between host and device, and launches of kernels."""
         self._pinned: set[int] = set()
         self._lock = threading.RLock()
         self._of_thread = threading.local()
@@ -145,19 +136,16 @@ class FakeCuda(TorchDispatchMode):
         """Replace `torch.cuda` and the launch of kernels in all threads."""
         cuda = {
             "is_available": lambda: True, "device_count": lambda: self.count, "_lazy_init": lambda: None,
-            "current_device": lambda: self._here.device, "get_device_name": lambda *_: "no device",
-            "get_device_capability": lambda *_: (9, 0), "Stream": lambda *_, **__: _Stream(self),
+            "current_device": lambda: self._here.device, "Stream": lambda *_, **__: _Stream(self),
             "current_stream": lambda *_: _Stream(self), "synchronize": lambda *_: self.synchronize(),
             "stream": lambda *_: contextlib.nullcontext(), "empty_cache": lambda: None, "device": self._on,
             "is_current_stream_capturing": lambda: self._here.captured is not None, "CUDAGraph": lambda: _Graph(self),
-            "graph": self._capturing, "mem_get_info": lambda *_: (1 << 24, 1 << 24),
-            "memory_stats": lambda *_: {"allocation.all.allocated": self.allocations},
+            "graph": self._capturing,
         }  # fmt: skip
         with contextlib.ExitStack() as stack:
             for name, stand_in in cuda.items():
                 stack.enter_context(mock.patch.object(torch.cuda, name, stand_in))
             stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
-            stack.enter_context(mock.patch.object(triton_launch, "launch", self._launch))
             stack.enter_context(mock.patch.object(probe, "probe", lambda device: None))
             for cached in (backends.launcher, backends._describe):
                 cached.cache_clear()
@@ -316,23 +304,11 @@ class FakeCuda(TorchDispatchMode):
         here = self._here
         if here.captured is not None:
             raise DeviceFault("captures a graph within a graph")
-        self.captures += 1
         here.captured = graph.work
         try:
             yield
         finally:
             here.captured = None
-
-    def _launch(self, kernel: object, programs: tuple[int, ...], arguments: dict[str, object], warps: int) -> None:
-        tensors = [one for one in arguments.values() if isinstance(one, Tensor)]
-        if not all(isinstance(one, DeviceTensor) for one in tensors):
-            raise DeviceFault(f"{kernel}: an argument is not on a device")
-        places = {one.device.index for one in tensors}
-        if len(places) > 1:
-            raise DeviceFault(f"{kernel}: arguments on devices {places}")
-        given = {name: one.inner if isinstance(one, DeviceTensor) else one for name, one in arguments.items()}
-
-        self.enqueue(lambda: self.run_kernel(kernel, programs, given, warps))
 
     def enqueue(self, kernel: Callable[[], object]) -> None:
         """Run a kernel, or capture it."""
@@ -370,7 +346,6 @@ class _Graph:
         self._cuda, self.work = cuda, []
 
     def replay(self) -> None:
-        self._cuda.replays += 1
         with self._cuda._lock, _disable_current_modes():
             for run in self.work:
                 run()

@@ -43,7 +43,7 @@ def turning(options: argparse.Namespace) -> bool:
         each_ms = 1e3 * (time.process_time() - began) / len(found)
         for index, timed in enumerate(found):
             if timed.failure:
-                print(f"{family} {index}, {list(timed.turning.waypoints.shape)}: {timed.failure}")
+                print(f"{family} {index}, {list(timed.problem.waypoints.shape)}: {timed.failure}")
         print(f"{_turning_row(family, found)} {each_ms:.1f} |", flush=True)
         every += found
     print(f"{_turning_row('all', every)} |")

@@ -103,15 +103,13 @@ def _with_equal_limits(
     return Problem(family, way, limits | {"jerk": 10 * acceleration * each})
 
 
-def _as_it_is(rng: np.random.Generator, way: np.ndarray, limits: Limits) -> tuple[np.ndarray, Limits]:
-    return way, limits
+Change = Callable[[np.random.Generator, np.ndarray, Limits], tuple[np.ndarray, Limits]]
 
 
-@dataclass(frozen=True)
-class Family:
-    """A kind of random problem."""
+class Family(NamedTuple):
+    """A kind of random problem: how a random path and its limits change, and what is special about both."""
 
-    make: Callable[[np.random.Generator, np.ndarray, Limits], tuple[np.ndarray, Limits]] = _as_it_is
+    change: Change = lambda rng, way, limits: (way, limits)
     rows: tuple[int, int] = (3, 30)
     dof: int = 7
     start: bool = False
@@ -126,11 +124,6 @@ def _huge(rng: np.random.Generator, way: np.ndarray, limits: Limits) -> tuple[np
     return way, {name: np.where(np.arange(len(each)) % 2, each, 1e6) for name, each in limits.items()}
 
 
-def _still(rng: np.random.Generator, way: np.ndarray, limits: Limits) -> tuple[np.ndarray, Limits]:
-    way[:, ::2] = way[0, ::2]
-    return way, limits
-
-
 def _short_step(rng: np.random.Generator, way: np.ndarray, limits: Limits) -> tuple[np.ndarray, Limits]:
     at = int(rng.integers(1, len(way)))
     return np.insert(way, at, way[at - 1] + 1e-4 * rng.normal(size=way.shape[1]), axis=0), limits
@@ -143,7 +136,7 @@ FAMILIES = {
     "repeated rows": Family(_repeated),
     "tiny": Family(lambda rng, way, limits: (1e-7 * way, limits)),
     "huge limits": Family(_huge),
-    "still joints": Family(_still),
+    "still joints": Family(lambda rng, way, limits: (np.where(np.arange(way.shape[1]) % 2, way, way[0]), limits)),
     "reversal": Family(lambda rng, way, limits: (np.concatenate([way, way[-2::-1]]), limits)),
     "short step": Family(_short_step),
     "moving start": Family(start=True),
@@ -157,6 +150,6 @@ def random_problem(name: str, rng: np.random.Generator) -> Problem:
     """A problem of a family."""
     family = FAMILIES[name]
     way, limits = random_path(rng, int(rng.integers(*family.rows)), family.dof), random_limits(rng, family.dof)
-    way, limits = family.make(rng, way, limits)
+    way, limits = family.change(rng, way, limits)
     start, end = (float(rng.uniform(0.05, 0.9)) if moves else 0.0 for moves in (family.start, family.end))
     return Problem(name, way, limits, start, end)

@@ -11,7 +11,8 @@ from scipy.interpolate import CubicSpline
 
 from traj_integrator_ros.kernels.retime import Retimed, retime
 
-from .paths import Limits, as_limits, random_limits, random_path, sampled_ratios
+from .paths import as_limits, random_limits, random_path, sampled_ratios
+from .problems import Problem
 
 LONGEST = 1.5
 """Longest duration relative to what order 2 and the bends take; the jerk phases come in addition."""
@@ -24,19 +25,10 @@ _SAME_ROW = 1e-9
 
 
 @dataclass(frozen=True)
-class Turning:
-    """One path with limits."""
-
-    family: str
-    waypoints: np.ndarray
-    limits: Limits
-
-
-@dataclass(frozen=True)
 class Timed:
     """Result for a path: order 3, and the durations it is compared with; NaN if order 2 has no motion."""
 
-    turning: Turning
+    problem: Problem
     motion: Retimed
     second_order: float
     """Duration of order 2, s."""
@@ -67,30 +59,30 @@ class Timed:
             return f"takes {lasts:.6g} s, order 2 {self.second_order:.6g} s, with bends {self.bent:.6g} s"
         if not bool((motion.row_times[0].diff() >= 0).all()):
             return "rows are passed out of order"
-        worst = float(sampled_ratios(motion, 0, self.turning.limits).max())
+        worst = float(sampled_ratios(motion, 0, self.problem.limits).max())
         return "" if worst <= MOST else f"exceeds a limit: {worst:.6f}"
 
 
-def time_path(turning: Turning) -> Timed:
+def time_path(problem: Problem) -> Timed:
     """Retime one path by both orders."""
-    waypoints, limits = torch.tensor(turning.waypoints)[None], as_limits(turning.limits)
+    of = problem.limits
+    waypoints, limits = torch.tensor(problem.waypoints)[None], as_limits(of)
     quick = retime(waypoints, limits, order=2)
-    of = turning.limits
     phase = float((np.maximum(of["acceleration"], of["deceleration"]) / of["jerk"]).max())
     lasts = float(quick.duration[0]) if bool(quick.ok[0]) else np.nan
     passed = quick.row_times[0].numpy()
-    bent = lasts if lasts == 0 else float(np.maximum(np.diff(passed), _bends(turning)).sum())
-    return Timed(turning, retime(waypoints, limits), lasts, bent, 2 * phase * (1 + turns(turning.waypoints)))
+    bent = lasts if lasts == 0 else float(np.maximum(np.diff(passed), _bends(problem)).sum())
+    return Timed(problem, retime(waypoints, limits), lasts, bent, 2 * phase * (1 + turns(problem.waypoints)))
 
 
-def _bends(turning: Turning) -> np.ndarray:
+def _bends(problem: Problem) -> np.ndarray:
     """Time of each segment at the constant pace at which its third derivative uses the limit of jerk, s."""
-    way, taken = turning.waypoints, np.zeros(len(turning.waypoints) - 1)
+    way, taken = problem.waypoints, np.zeros(len(problem.waypoints) - 1)
     lengths = np.linalg.norm(np.diff(way, axis=0), axis=1)
     apart = np.append(True, lengths > _SAME_ROW * lengths.max())
     if apart.sum() > 2:
         knots = np.append(0, lengths[apart[1:]].cumsum())
-        third = 6 * np.abs(CubicSpline(knots, way[apart], bc_type="natural").c[0]) / turning.limits["jerk"]
+        third = 6 * np.abs(CubicSpline(knots, way[apart], bc_type="natural").c[0]) / problem.limits["jerk"]
         taken[apart[1:]] = np.diff(knots) * np.cbrt(third.max(axis=1))
     return taken
 
@@ -102,7 +94,7 @@ def turns(way: np.ndarray) -> int:
     return int(((steps[1:] * steps[:-1]).sum(axis=1) < 0).sum())
 
 
-def turning_paths(family: str, count: int, seed: int) -> Iterator[Turning]:
+def turning_paths(family: str, count: int, seed: int) -> Iterator[Problem]:
     """Random paths of a family."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
@@ -112,7 +104,7 @@ def turning_paths(family: str, count: int, seed: int) -> Iterator[Turning]:
         way = way if step == 0 else np.round(way / step) * step
         equal = {"velocity": 1.0, "acceleration": 3.0, "deceleration": 3.0, "jerk": 30.0}
         limits = {kind: np.full(dof, value) for kind, value in equal.items()}
-        yield Turning(family, way, limits if rng.integers(2) else random_limits(rng, dof))
+        yield Problem(family, way, limits if rng.integers(2) else random_limits(rng, dof))
 
 
 def _rows(rng: np.random.Generator) -> int:

@@ -6,48 +6,52 @@ computing anything, with messages of the output's size, made beforehand.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 
-import numpy as np
-
-from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_ros.client import ORDERS, gradient_request
-
-from ..problems import DOF, DT, HORIZON
-from ..registry import Case
-from .client import ECHO, OURS, Processes, RecedingPlan, running
-from .latency import JOINTS, PARAMETERS, START, unchecked
+from ..problems import DOF, HORIZON
+from ..registry import Case, Contender
+from .client import ECHO, OURS, TimingClient, running
+from .latency import gradients
 
 PEER_NAME = "rclpy's own, empty callbacks"
-STATES_HZ, SEQUENCES_HZ, CALLS_HZ, STATUSES_HZ = 1000.0, 50.0, 50.0, 50.0
+STATUSES_HZ = 50.0
+CASES = (
+    ("a second without any", "", 1.0),
+    ("joint state at 1 kHz", "state", 1000.0),
+    ("compute_gradient at 50 Hz", "compute_gradient", 50.0),
+    ("sequence to batch and motion at 50 Hz", "sequence", 50.0),
+)
+"""Name, kind and rate of messages, Hz."""
 _REST_S = 1.5
 """Time after which the node supervises a robot at rest seldom, s."""
 
 
 def message_costs(quick: bool) -> Iterator[Case]:
     """CPU time for each message, and of an idle node for each second."""
-    parameters = {**PARAMETERS, "warmup": [f"1x{HORIZON}"]}
-    with running(JOINTS, parameters) as processes:
-        client, seconds = processes.client, 1.0 if quick else 3.0
-        costs = partial(_costs, processes, seconds=seconds, rounds=3 if quick else 7)
-        client.follow(RecedingPlan(START, 1, HORIZON, DT))
-        upstream = np.random.default_rng(0).standard_normal((4, 1, HORIZON, DOF)).astype(np.float32)
-        request = gradient_request(ActionSequence(batch=1, horizon=HORIZON), dict(zip(ORDERS, upstream, strict=True)))
-        client.prepare("compute_gradient", request)
-        yield costs("a second without any", "", 1.0)
-        yield costs("joint state at 1 kHz", "state", STATES_HZ)
-        yield costs("compute_gradient at 50 Hz", "compute_gradient", CALLS_HZ)
-        yield costs("sequence to batch and motion at 50 Hz", "sequence", SEQUENCES_HZ)
+    seconds, rounds = (1.0, 3) if quick else (3.0, 7)
+    with running(1) as (client, pids):
+
+        def contender(label: str, kind: str, node: str, rate_hz: float) -> Contender:
+            clock = partial(cpu_per_message, client, kind, node, pids[node], rate_hz, seconds)
+            return Contender(label, list, lambda _: None, clock)
+
+        client.requests["compute_gradient"], _ = gradients()
+        for name, kind, rate_hz in CASES:
+            ours, peer = contender("ours", kind, OURS, rate_hz), contender(PEER_NAME, kind, ECHO, rate_hz)
+            yield Case(name, 1, HORIZON, DOF, ours, (peer,), rounds=rounds)
         client.set_parameters(diagnostics__period=1 / STATUSES_HZ)
-        yield costs("status on /diagnostics at 50 Hz", "", STATUSES_HZ, peers=False)
+        ours = contender("ours", "", OURS, STATUSES_HZ)
+        yield Case(f"status on /diagnostics at {STATUSES_HZ:g} Hz", 1, HORIZON, DOF, ours, rounds=rounds)
 
 
-def _costs(
-    processes: Processes, name: str, kind: str, rate_hz: float, *, seconds: float, rounds: int, peers: bool = True
-) -> Case:
-    def cpu(label: str, node: str, pid: int) -> object:
-        return unchecked(label, partial(processes.client.cpu_per_message, kind, node, pid, rate_hz, seconds, _REST_S))
-
-    peer = (cpu(PEER_NAME, ECHO, processes.echo_pid),) * peers
-    return Case(name, 1, HORIZON, DOF, cpu("ours", OURS, processes.node_pid), peer, rounds=rounds)
+def cpu_per_message(client: TimingClient, kind: str, name: str, pid: int, rate_hz: float, duration_s: float) -> float:
+    """CPU time of a process, s, for each message of a kind that is sent to its node at this rate."""
+    time.sleep(_REST_S)
+    clock = (~pid << 3) | 2  # the CPU clock of another process, numbered by Linux's rule
+    count, begin, cpu = int(rate_hz * duration_s), time.monotonic(), time.clock_gettime(clock)
+    for i in range(count):
+        client.send(kind, name)
+        time.sleep(max(0.0, begin + (i + 1) / rate_hz - time.monotonic()))
+    return (time.clock_gettime(clock) - cpu) / count

@@ -12,14 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from traj_integrator_ros.engine.call import Call
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS, quadratic_cost
 
 from ..problems import DOF, DT, HORIZON, Problem
-from ..registry import CannotRun, Case, Contender, sizes, suite
-from .cpu import matrix_form, slices
-from .scaling import from_rest
+from ..registry import CannotRun, Case, Contender, sizes
+from .scaling import by_engine
 
 LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
 # Least share of the speed of a device copy of the same bytes, at the largest batch.
@@ -40,52 +38,52 @@ def needs_device() -> None:
         raise CannotRun("no CUDA device")
 
 
-@suite("cuda_kernels")
 def cuda_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
     """Forward and backward through autograd, as a user calls them, beside the other ways in torch."""
     needs_device()
     batch = only or PEER_ELEMENTS // (HORIZON * DOF)
-    problem = problem_of("clique", batch, DEVICE)
-    peers = {"matrix form": matrix_form, "torch slices": slices}
-    for mode in ("default", "reduce-overhead"):
-        peers[f"torch.compile {mode}"] = torch.compile(slices, dynamic=False, mode=mode)
+    problem, compiled = Problem("clique", batch, HORIZON, DOF, device=DEVICE), torch.compile(slices, dynamic=False)
     # In float32 the peers' own rounding grows with the order of the derivative.
     others = [
         problem.by_autograd(name, lambda u, p, step=step: step(u, p.expand(batch, -1)), limit=1e-3)
-        for name, step in peers.items()
+        for name, step in {"torch slices": slices, "torch.compile": compiled}.items()
     ]
-    yield problem.case("clique, forward + backward", problem.by_autograd(), *others, limit=problem.copies(count=1))
+    yield problem.case("clique, forward + backward", problem.by_autograd(), *others, limit=problem.copies())
 
 
-@suite("cuda_sweep")
+def slices(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+    """A torch user's implementation, for a start at rest."""
+    outputs = [torch.cat([start[:, None], action[:, :-1]], 1)]
+    zero = torch.zeros_like(start)[:, None]
+    for _ in range(3):
+        outputs.append(torch.cat([zero, (outputs[-1][:, 1:] - outputs[-1][:, :-1]) / DT], 1))
+    return outputs
+
+
 def cuda_sweep(quick: bool, only: int | None = None) -> Iterator[Case]:
     """Both directions of every map at every batch that the device holds: from a graph, eagerly, and a copy."""
     needs_device()
     for name in ("clique", "acceleration_zoh") if quick else MAPS:
         elements = min(QUICK_ELEMENTS if quick else LARGE_ELEMENTS, most_elements())
         for batch in (*sizes(quick, only, BATCHES, BATCHES), only or elements // (HORIZON * DOF)):
-            problem = problem_of(name, batch, DEVICE)
+            problem = Problem(name, batch, HORIZON, DOF, device=DEVICE)
             eager = problem.by_autograd("eager")
             ours = replayed(eager) if DEVICE.startswith("cuda") else problem.by_autograd()
             options = {"most_us": REPLAY_MOST_US} if (name, batch) == ("clique", SMALL_BATCH) else {}
             targets = {} if batch in BATCHES else {"limit": BANDWIDTH_TARGET}
-            yield problem.case(name, ours, eager, limit=problem.copies(count=1), targets=targets, **options)
+            yield problem.case(name, ours, eager, limit=problem.copies(), targets=targets, **options)
 
 
-@suite("cuda_engine")
 def cuda_engine(quick: bool, only: int | None = None) -> Iterator[Case]:
     """Host arrays to host arrays, both directions: on the device and on the CPU."""
     needs_device()
     engines = {device: TrajectoryIntegrator(device) for device in dict.fromkeys((DEVICE, "cpu"))}
     for batch in sizes(quick, only, (1, 1000), ENGINE_BATCHES):
-        problem = problem_of("clique", batch, "cpu")
-        upstream = [gradient.numpy() for gradient in problem.upstream]
-        calls = from_rest("clique", problem.leaves[0].detach().numpy(), upstream)
-        ways = [problem.by_calling(name, partial(both_ways, engine, *calls)) for name, engine in engines.items()]
+        problem = Problem("clique", batch, HORIZON, DOF)
+        ways = [by_engine(problem, engine, name, copies=True) for name, engine in engines.items()]
         yield problem.case("engine, host to host", *ways)
 
 
-@suite("cuda_workloads")
 def cuda_workloads(quick: bool, only: int | None = None) -> Iterator[Case]:
     """Sampling and descent in process (`examples/on_device.py`): what crosses the bus does not depend on the batch."""
     needs_device()
@@ -114,18 +112,6 @@ def costs_what_it_says(on_device: dict[str, object], start: np.ndarray, goal: np
     rows, terms = torch.from_numpy(start)[:, None], on_device["cost_of"](torch.from_numpy(goal))
     exact = quadratic_cost(plan.double()[None], *rows, cost=terms, control_map="velocity", dt=on_device["STEP"])
     assert abs(cost - float(exact)) <= 1e-4 * float(exact), f"the cost is off: {cost}, not {float(exact)}"
-
-
-def both_ways(engine: TrajectoryIntegrator, forward: Call, backward: Call) -> list[np.ndarray]:
-    found = np.array(engine.integrate(forward))  # a copy: the memory is reused
-    return [*found, engine.vjp(backward).action]
-
-
-def problem_of(name: str, batch: int, device: str) -> Problem:
-    """Every trajectory begins at the same position, and the first fifty are checked."""
-    rows, start = MAPS[name].output_horizon(HORIZON), [torch.zeros(1, DOF, device=device)]
-    step = partial(MAPS[name].step, dt=DT)
-    return Problem(step, (batch, HORIZON, DOF), fixed=start, rows=rows, first=50, device=device)
 
 
 def most_elements() -> int:

@@ -13,25 +13,26 @@ from torch import Tensor
 from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, CostTerm, QuadraticCost, quadratic_cost
 
 from ..problems import DOF, DT, HORIZON, is_close_to, random
-from ..registry import Case, Contender, Run, suite
-from .cpu import POINTS, STATE, matrices_of, products
+from ..registry import Case, Contender, Run
 
 # Least times of JAX over ours: with the loss in torch or in one pass, and by the vector-Jacobian product.
 AUTOGRAD_TARGET, VJP_TARGET = 1.0, 2.0
 # Least share of the time that a loss in torch takes by itself, of a leaf in place of the outputs.
 LOSS_TARGET = 0.4
-LEARNED_TARGET = 3.0
 FEW = "clique", "jerk", "bspline_tight"
+POINTS, STATE = 16, 3
+"""Control points of a spline, and rows of its start."""
 COST = QuadraticCost(*[CostTerm(weight=1.0)] * 4)
 
 
-@suite("cpu_one_trajectory")
 def cpu_one_trajectory(quick: bool, only: int | None = None) -> Iterator[Case]:
     """Every map, one trajectory: the sum of all squared outputs, and its gradient for the actions."""
     peers = {"torch.compile": by_compiled} if only is None else {}  # tests compile nothing
     if only is None and find_spec("jax"):  # requirements/peers.txt
         peers["jax.jit"] = by_jax
-    for name, kernel in chosen(quick, only):
+    for name, kernel in MAPS.items():
+        if quick and only is None and name not in FEW:
+            continue
         rows = POINTS if kernel.control_space is ControlSpace.BSPLINE else HORIZON
         action, *start = random(1, rows, DOF), *(random(1, DOF, seed=1 + k) for k in range(STATE))
         matrices = matrices_of(kernel, rows)
@@ -49,11 +50,6 @@ def cpu_one_trajectory(quick: bool, only: int | None = None) -> Iterator[Case]:
                 limit, targets["limit"] = loss_alone(torch.cat(kernel.step(action, *start, dt=DT))), LOSS_TARGET
             mine = Contender("ours", run, check)
             yield Case(f"{name}, {way}", 1, rows, DOF, mine, tuple(others), limit, targets=targets)
-
-
-def chosen(quick: bool, only: int | None) -> list[tuple[str, ControlMap]]:
-    """All maps, or one of each kind."""
-    return [(name, kernel) for name, kernel in MAPS.items() if not quick or only is not None or name in FEW]
 
 
 # Ours
@@ -101,6 +97,19 @@ def by_vjp(kernel: ControlMap, action: Tensor, start: Sequence[Tensor]) -> list[
 
 
 # The same by others
+
+
+def matrices_of(kernel: ControlMap, rows: int) -> list[Tensor]:
+    """`[H, rows + 3]` for each output of a map, which is linear: the weights of actions and start rows, float64."""
+    each = torch.eye(rows + STATE, dtype=torch.float64)
+    outputs = kernel.step(each[None, :rows], *(row[None] for row in each[rows:]), dt=DT, backend="reference")
+    return [output[0] for output in outputs]
+
+
+def products(matrices: Sequence[Tensor], action: Tensor, *start: Tensor) -> list[Tensor]:
+    """One product for each output; derivatives are torch's own."""
+    inputs = torch.cat([action, *(row[:, None] for row in start)], 1)
+    return [torch.einsum("rp,bpd->brd", matrix, inputs) for matrix in matrices]
 
 
 def by_compiled(matrices: Sequence[Tensor], action: Tensor, start: Sequence[Tensor]) -> Run:

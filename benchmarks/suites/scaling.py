@@ -7,21 +7,18 @@ of the same bytes. The picture is build/bench/scaling.png.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from traj_integrator_ros.engine.call import Call, call_of, ends_of
+from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS
 
 from ..problems import DT, Problem
-from ..registry import Case, suite
+from ..registry import Case, Contender
 
-CHECKED = 50
 PICTURE = Path(__file__).resolve().parents[2] / "build" / "bench" / "scaling.png"
 Shape = tuple[str, int, int, int]
 """Map, batch, horizon and dof."""
@@ -35,7 +32,6 @@ AXES = {
 QUICK = {"B": (1, 100, 10_000, 100_000), "H": (4, 256, 4096), "D": (1, 8, 64)}
 
 
-@suite("scaling")
 def scaling(quick: bool) -> Iterator[Case]:
     names = ("clique",) if quick else ("clique", "acceleration_zoh")
     shapes = [(name, *shape) for name in names for shape in sizes(quick)]
@@ -50,24 +46,21 @@ def sizes(quick: bool) -> list[tuple[int, int, int]]:
 
 
 def on_cpu(shape: Shape) -> Case:
-    name, batch, horizon, dof = shape
-    step, fixed, rows = partial(MAPS[name].step, dt=DT), [torch.zeros(1, dof)], MAPS[name].output_horizon(horizon)
-    problem = Problem(step, (batch, horizon, dof), fixed=fixed, rows=rows, first=CHECKED)
-    run = both_ways(name, problem.leaves[0].detach().numpy(), [gradient.numpy() for gradient in problem.upstream])
-    return problem.case(name, problem.by_calling("ours", run), limit=problem.copies(count=1))
+    problem = Problem(*shape)
+    return problem.case(shape[0], by_engine(problem, TrajectoryIntegrator("cpu")), limit=problem.copies())
 
 
-def both_ways(name: str, actions: np.ndarray, upstream: Sequence[np.ndarray]) -> Callable[[], tuple[np.ndarray, ...]]:
-    """Integration and its vjp by an engine of their own, from rest at zero."""
-    engine, (forward, backward) = TrajectoryIntegrator("cpu"), from_rest(name, actions, upstream)
-    return lambda: (*engine.integrate(forward), engine.vjp(backward).action)
+def by_engine(problem: Problem, engine: TrajectoryIntegrator, name: str = "ours", *, copies: bool = False) -> Contender:
+    """Integration and its vjp by an engine from arrays of the host; it `copies` results from memory that is reused."""
+    start = np.zeros((1, problem.shape[2]), np.float32)
+    forward = call_of(MAPS[problem.name], problem.action.detach().numpy(), DT, ends_of((start, None, None)))
+    backward = forward._replace(upstream=tuple(gradient.numpy() for gradient in problem.upstream))
 
+    def run() -> list[np.ndarray]:
+        found = engine.integrate(forward)
+        return [*(np.array(found) if copies else found), engine.vjp(backward).action]
 
-def from_rest(name: str, actions: np.ndarray, upstream: Sequence[np.ndarray]) -> tuple[Call, Call]:
-    """The calls of a map for trajectories from rest at zero, and for its vjp."""
-    start = np.zeros((1, actions.shape[2]), np.float32)
-    forward = call_of(MAPS[name], actions, DT, ends_of((start, None, None)))
-    return forward, forward._replace(upstream=tuple(upstream))
+    return problem.by_calling(name, run)
 
 
 # Picture

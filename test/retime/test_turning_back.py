@@ -53,7 +53,7 @@ def test_a_swing_takes_as_long_however_densely_it_is_sampled(step: float) -> Non
 @pytest.mark.parametrize("seed", [0, 1])
 def test_paths_that_turn_take_what_jerk_explains(seed: int) -> None:
     found = [time_path(turning) for family in FAMILIES for turning in turning_paths(family, EACH, seed)]
-    failures = [(each.turning.family, index % EACH, each.failure) for index, each in enumerate(found) if each.failure]
+    failures = [(each.problem.family, index % EACH, each.failure) for index, each in enumerate(found) if each.failure]
     assert not failures
     moved = [each for each in found if each.bent > 0]
     assert np.median([float(each.motion.duration[0]) / each.second_order for each in moved]) <= MEDIAN
