@@ -69,10 +69,10 @@ class SimulatedNode:
         self.refused_with.append(rejected)
         self.last_when_refused.append(self.published.last)
 
-    def measure(self, position: object, velocity: object = 0.0, now: float = NOW_S) -> None:
-        """Take a joint state measured now."""
+    def measure(self, position: object, velocity: object = 0.0, now: float = NOW_S, publisher: int = 0) -> None:
+        """Take a joint state measured now, perhaps with the identity of its publisher."""
         state = self._state(position, velocity)
-        self.pipeline.joint_state(*state[:2], ns(now), ns(now))
+        self.pipeline.joint_state(*state[:2], ns(now), ns(now), publisher=publisher)
 
     def report(
         self, position: object, velocity: object | None = 0.0, now: float = NOW_S, speed_scaling: float = 1.0

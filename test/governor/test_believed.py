@@ -27,10 +27,10 @@ def command(node: SimulatedNode, now: float) -> np.ndarray:
     return np.zeros((2, 2)) if state is None else np.stack(state[:2])
 
 
-def measured(node: SimulatedNode, position: object, now: float) -> RejectionReason | None:
+def measured(node: SimulatedNode, position: object, now: float, publisher: int = 0) -> RejectionReason | None:
     """Why a joint state is not believed."""
     told = len(node.warnings)
-    node.measure(position, now=now)
+    node.measure(position, now=now, publisher=publisher)
     return node.warnings[told].reason if len(node.warnings) > told else None
 
 
@@ -58,15 +58,18 @@ def test_a_second_state_that_agrees_with_an_impossible_one_is_braked_for() -> No
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.floats(-3.0, 3.0), st.sampled_from([1, 2, 3, 10]), st.booleans())
-def test_publishers_that_contradict_each_other_stop_the_motion(place: float, every: int, reports: bool) -> None:
+@given(st.floats(-3.0, 3.0), st.sampled_from([1, 2, 3, 10]), st.booleans(), st.integers(1, 2))
+def test_publishers_that_contradict_each_other_stop_the_motion(
+    place: float, every: int, reports: bool, second: int
+) -> None:
+    """A relay may forward the states of two robots, as one publisher."""
     node, ways = moving(), []
     for tick in range(300):
         now = NOW_S + 0.01 * tick
         position, velocity = command(node, now)
-        measured(node, position, now)
+        measured(node, position, now, 1)
         if tick >= 100 and tick % every == 0:
-            measured(node, place, now + 0.003)
+            measured(node, place, now + 0.003, second)
         if reports and tick % 2 == 0:
             node.report(position, velocity, now=now)
         node.tick(now + 0.005)
@@ -84,12 +87,49 @@ def test_a_second_publisher_that_is_faster_is_never_believed(place: float, times
     period = 0.02
     for tick in range(60):
         now = NOW_S + period * tick
-        measured(node, command(node, now)[0], now)
+        measured(node, command(node, now)[0], now, 1)
         for at in now + period * np.sort(random.uniform(0.02, 0.98, times if tick >= 40 else 0)):
-            told.add(measured(node, place, at))
+            told.add(measured(node, place, at, 2))
             node.tick(at)
     assert told == {RejectionReason.CONTRADICTORY_STATE}
     assert node.published.guard.kind is RejectionReason.CONTRADICTORY_STATE and node.published.guard.brakes == 1
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_a_relay_of_two_robots_is_named_however_fast_the_second_is(count: int) -> None:
+    node, told = moving(), []
+    for tick in range(60):
+        now = NOW_S + 0.02 * tick
+        measured(node, command(node, now)[0], now, 1)
+        for at in now + 0.02 * np.linspace(0.1, 0.9, count if tick >= 40 else 0):
+            measured(node, 1.5, at, 1)
+            told.append(node.tick(at))
+    assert "two publishers" in rejected(node.pipeline.joint_states.latest, round(now * 1e9), 0.0).message
+    assert any(told) and node.published.guard.kind is RejectionReason.CONTRADICTORY_STATE
+
+
+@pytest.mark.parametrize("away", [0.15, 0.6, -1.5])
+@pytest.mark.parametrize("gap", [0.02, 0.4, 1.5])
+@pytest.mark.parametrize("reports", [False, True])
+def test_where_a_driver_is_started_again_elsewhere_the_next_plan_begins(away: float, gap: float, reports: bool) -> None:
+    node = moving(start_from="previous")
+    for tick in range(600):
+        now, ended = NOW_S + 0.01 * tick, 1.0
+        position, velocity = command(node, min(now, NOW_S + ended))
+        if now - NOW_S < ended or now - NOW_S > ended + gap:
+            restarted = now - NOW_S > ended
+            measured(node, position + away * restarted, now, 1 + restarted)
+        if reports and now - NOW_S < ended:
+            node.report(position, velocity, now=now)
+        elif reports and now - NOW_S > ended + gap:
+            node.report(position + away, now=now)
+        node.tick(now)
+    there = position + away
+    assert not node.published.guard.reason
+    assert node.send(there + np.zeros((10, 2)), now=now, stamp=now) is not None
+    for tick in range(100):
+        assert measured(node, there, now + 0.01 * tick, 2) is None
+        assert node.tick(now + 0.01 * tick) is None, "nothing brakes"
 
 
 @settings(max_examples=30, deadline=None)

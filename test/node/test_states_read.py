@@ -33,12 +33,12 @@ def read(messages: list[tuple], poll_s: float, states: JointStates) -> tuple[lis
         waiting = [one for one in messages if one[0] <= now_ns]
         messages = messages[len(waiting) :]
         informed = [
-            (place, {"publisher_gid": {"data": list(sender)}, "received_timestamp": at_ns})
+            ((place, sender), {"publisher_gid": {"data": list(sender)}, "received_timestamp": at_ns})
             for at_ns, place, sender in waiting
         ]
-        for place, info in worth_reading(informed, read_ns, partial(states.believed.doubts, now_ns)):
+        for (place, sender), info in worth_reading(informed, read_ns, partial(states.believed.doubts, now_ns)):
             at_ns = info["received_timestamp"]
-            states.update(["a"], np.array([place]), np.zeros(1), at_ns, now_ns)
+            states.update(["a"], np.array([place]), np.zeros(1), at_ns, now_ns, hash(sender))
             taken.append(at_ns)
             told += [states.doubted.message] if states.doubted else []
     return taken, told

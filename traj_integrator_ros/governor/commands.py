@@ -55,8 +55,10 @@ class Commands:
         moving = published.is_moving(now_ns)
         if guard.stopped_until_rest and not moving:
             guard.stopped_until_rest = False
-        if published.present.is_doubtful and not moving and guard.rests(now_ns, self._trajectories.allowance):
-            published.drop()  # A clock was set in the motion: the next one begins where the robot is.
+        is_void = published.present.is_doubtful or self._joint_states.believed.begins_anew
+        if is_void and not moving and guard.rests(now_ns, self._trajectories.allowance):
+            self._joint_states.believed.begins_anew = False
+            published.drop()  # A clock was set in the motion, or a driver started: the next one begins at the robot.
         found = self._why_brake(now_ns, moving)
         contradicts = found is not None and found.kind is RejectionReason.CONTRADICTORY_STATE
         if guard.reason and not moving and not contradicts and guard.rests(now_ns, self._trajectories.allowance):

@@ -98,6 +98,7 @@ class Executor:
         now_ns: int,
         stamp_ns: int = 0,
         names: Sequence[str] | None = None,
+        publisher: int = 0,
     ) -> None:
         """Take a measured state; `warn` is called if it is not believed (see `Believed`).
 
@@ -107,6 +108,7 @@ class Executor:
             now_ns: the time.
             stamp_ns: of the measurement; 0: now.
             names: of the joints, others among them; None: those of the parameters.
+            publisher: identity of its publisher; 0 if it is unknown.
 
         Raises:
             Rejected: with the reason, as `JointStates.update`; other joints may have been taken.
@@ -115,7 +117,7 @@ class Executor:
         self._follow_samples(now_ns)
         given_ns, stamp_ns = stamp_ns, self.published.clock.of_states(stamp_ns)
         names = self.parameters.joint_names if names is None else names
-        taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
+        taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns, publisher)
         if taken and self.joint_states.known(now_ns, 0.0) is not None:
             self.commands.supervise(now_ns)
         if given_ns and not stamp_ns:  # It counts as measured now, and may be late: no gap to the next one is certain.

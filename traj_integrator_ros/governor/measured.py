@@ -77,7 +77,13 @@ class JointStates:
         """When the newest joint state arrived, ns; 0 if none has."""
 
     def update(
-        self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
+        self,
+        names: Sequence[str],
+        position: np.ndarray,
+        velocity: np.ndarray,
+        stamp_ns: int,
+        now_ns: int,
+        publisher: int = 0,
     ) -> bool:
         """Take the joints of a joint state.
 
@@ -88,6 +94,7 @@ class JointStates:
                 in velocities that a joint lacks.
             stamp_ns: when it was measured; 0 means now.
             now_ns: the node's clock.
+            publisher: identity of its publisher; 0 if it is unknown.
 
         Returns:
             Whether a joint was taken; `refused` says why others were not. False for a message about other joints only.
@@ -112,7 +119,7 @@ class JointStates:
         taken, unknown = joints, np.isnan(position)
         if np.count_nonzero(unknown):
             taken, position, velocity = joints[~unknown], position[~unknown], velocity[~unknown]
-        self.doubted = self.believed.take(taken, position, stamp, now_ns) if len(taken) else None
+        self.doubted = self.believed.take(taken, position, stamp, now_ns, publisher) if len(taken) else None
         if self.doubted is not None:
             return False
         if len(taken):

@@ -59,7 +59,7 @@ class States:
                     names, *state, stamp_ns = read_joint_state(message)
                     if self._first_joint in names:  # so the stamps are those of one publisher
                         self._take_stamp(self._clock.states, stamp_ns, info)
-                    self._pipeline.joint_state(*state, now_ns, stamp_ns, names)
+                    self._pipeline.joint_state(*state, now_ns, stamp_ns, names, hash(_sender(info)))
         if self._entities.speed_scaling is not None:
             with self._accounts.guard("speed_scaling"):
                 for message, _ in take_waiting(self._entities.speed_scaling, STATE_DEPTH):
@@ -106,8 +106,8 @@ def worth_reading(
 ) -> Iterator[tuple[bytes, dict]]:
     """Yield the newest message of each publisher, and one in 10 ms before it: the supervision needs no more.
 
-    As long as states are doubted, all are worth reading: otherwise, if two publishers alternate, only the states of one
-    might be read.
+    As long as states are doubted, all are worth reading: otherwise, if one publisher forwards the states of two robots
+    in turn, only those of one might be read.
 
     Args:
         waiting: messages and what the middleware says of them. If it does not say who sent them, and when they arrived,
