@@ -57,29 +57,21 @@ class Beginning:
     def of(self, plan: Plan, now_ns: int) -> Present:
         """Return the controller's command from now on; where it is unknown, the measured state a little later.
 
-        Raises:
-            Rejected: no_joint_state, state_too_old, clock_jumped_back, contradictory_state, controller_unavailable or
-                deviation.
-
+        Raises Rejected: controller_unavailable or deviation, or as `JointStates.latest` does.
         """
-        present = self._published.present.at(now_ns)
-        if present is not None:
-            if self._joint_states.age_s(now_ns) is not None or self._joint_states.jumped_back:
-                self._joint_states.latest(now_ns, self._parameters.state_timeout)
+        states, timeout = self._joint_states, self._parameters.state_timeout
+        if (present := self._published.present.at(now_ns)) is not None:
+            if states.recent or states.jumped_back:
+                states.latest(now_ns, timeout)
             return present
-        self._joint_states.believed.require_agreement(now_ns, settled=True)
-        try:
-            measured = self._joint_states.latest(now_ns, self._parameters.state_timeout)
-            position, velocity = measured.position, measured.velocity
-        except Rejected:
-            if plan.start is None or not all_finite(plan.start.position):
-                raise
-            measured = None
-            position, velocity = plan.start.position, np.zeros_like(plan.start.position)
+        states.believed.require_agreement(now_ns, settled=True)
+        is_given = plan.start is not None and all_finite(plan.start.position)
+        measured = (states.known if is_given else states.latest)(now_ns, timeout)
+        position, velocity = (plan.start.position, None) if measured is None else measured[:2]
         if measured is not None and not self._parameters.publish_start_moving:
-            speed = self._joint_states.speed()
-            self._require_slow(np.abs(velocity) if speed is None else speed, RESTS * self._allowance.full_speed)
-            velocity = np.zeros_like(velocity)
+            self._require_slow(states.speed(), RESTS * self._allowance.full_speed)
+            velocity = None
+        velocity = np.zeros_like(position) if velocity is None else velocity
         if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
             velocity = np.zeros_like(velocity)
         bridge_s = self._bridge_time(position, velocity)
@@ -125,28 +117,26 @@ class Beginning:
 
         The robot may be anywhere between its measured position and its commands from the measurement until the plan's
         start. A plan without a start may have been made since its origin, and a stream that is slowed is behind its
-        plans, until the end of the motion in execution. A robot that stands away from its command is where it stands.
-
-        Raises:
-            Rejected: deviation, if the robot stands away from its command.
-
+        plans, until the end of the motion in execution. A robot that stands away from its command is where it stands,
+        and plans that begin elsewhere are not described, but rejected: deviation.
         """
         measured, at = self._measured(now_ns), self._published.motion_clock.at
-        at_ns = at(now_ns)
-        starts, command = plan.start is not None, present.planned.state_at(blend_ns).position
+        at_ns, command, starts = at(now_ns), present.planned.state_at(blend_ns).position, plan.start is not None
         # A single row is a position, and has no speed.
-        has_first = (plan.is_positions or plan.spline) and len(plan.steps) > plan.is_complete
-        has_first = has_first and plan.steps[0] <= _SAYS_ITSELF_S
-        first = plan.start.position if starts else plan.actions[0] if has_first else command
-        reach = self._allowance.start + (_OF_PACE * plan.pace * plan.steps[0] if has_first and not starts else 0.0)
-        places, stands_away = command[None], False
+        paced = not starts and (plan.is_positions or plan.spline) and len(plan.steps) > plan.is_complete
+        paced = bool(paced and plan.steps[0] <= _SAYS_ITSELF_S)
+        first = plan.start.position if starts else plan.actions[0] if paced else command
+        reach = self._allowance.start + (_OF_PACE * plan.pace * plan.steps[0] if paced else 0.0)
+        parameter = "parameter limits.start_deviation" + ", and its own pace" * paced
+        there, places, stands_away = command, command[None], False
         if measured is not None:
             there = turned(measured.position, command, self._parameters.continuous)
             known = not present.follows and present.known_from_ns <= at_ns
             stands_away = known and bool((np.abs(there - command) > self._allowance.distance).any())
-            places = np.vstack([places, there])
+            places = np.stack([command, there])
         if stands_away:
             places, reach = there[None], self._allowance.distance
+            parameter = "parameter supervision.deviation, since the robot stands away from its command"
 
         def beyond() -> np.ndarray:
             return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
@@ -163,13 +153,10 @@ class Beginning:
         joint = int(beyond().argmax())
         if not beyond()[joint] > 0:
             return ""
-        parameter = "parameter limits.start_deviation" + ", and its own pace" * bool(has_first and not starts)
-        if stands_away:
-            parameter = "parameter supervision.deviation, since the robot stands away from its command"
-        near = f"the robot's {places[:2][-1][joint]:.6g}{_ANEW}"
-        away = np.broadcast_to(self._published.guard.offset, command.shape)[joint]
-        if away and measured is not None and not stands_away:
-            near = f"its command, {command[joint]:.6g}, from which the robot is measured {away:.4g} away{_TAKEN_ANEW}"
+        near, away = f"the robot's {there[joint]:.6g}{_ANEW}", self._published.guard.offset
+        if measured is not None and away.any() and away[joint] and not stands_away:
+            near = f"its command, {command[joint]:.6g}, from which the robot is measured {away[joint]:.4g} away"
+            near += _TAKEN_ANEW
         text = (
             f"sequence: its first position of {self._parameters.joint_names[joint]} is {first[joint]:.6g}, expected "
             f"within {reach[joint]:.4g} ({parameter}) of {near}"
@@ -184,12 +171,7 @@ class Beginning:
         return measured and measured._replace(position=measured.position - self._published.guard.offset)
 
     def _require_slow(self, speed: np.ndarray, most: np.ndarray) -> None:
-        """Refuse to begin while something else, or a motion from before a restart of the node, moves the robot.
-
-        Raises:
-            Rejected: deviation.
-
-        """
+        """Reject (deviation) while something else, or a motion from before a restart of the node, moves the robot."""
         joint = int((speed / most).argmax())
         if speed[joint] > most[joint]:
             raise Rejected(

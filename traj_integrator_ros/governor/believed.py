@@ -105,12 +105,7 @@ class Believed:
         return None
 
     def require_agreement(self, now_ns: int, *, settled: bool = False) -> None:
-        """Refuse to begin while joint states contradict each other or, with `settled`, within 1 s of a jump.
-
-        Raises:
-            Rejected: contradictory_state.
-
-        """
+        """Raise Rejected while joint states contradict each other or, with `settled`, within 1 s of a jump."""
         contradicts = now_ns - self._contradicted_ns < _ENDED_NS
         if contradicts or (settled and now_ns - self._doubted_ns < _ENDED_NS):
             raise self._rejected(contradicts)

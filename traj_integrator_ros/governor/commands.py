@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from contextlib import suppress
+from math import inf
 
 from ..execution.tolerances import NANOSECOND_S, whole_ns
 from ..limits.joint_limits import JointLimits
@@ -14,15 +15,12 @@ from .measured import JointStates, MeasuredState
 from .planner import Planner
 from .published import PublishedMotion
 from .sent import NotYet
-from .supervision import Finding
 from .trajectories import TrajectoryMaker
 
 _RESTARTS_S = 0.16
 """Time, s, within which a controller restarts: the arm stands, and would execute a brake from its middle."""
-
 _CUT_OFF_S = 1.0
 """Longest time, s, for which a stop waits for a network that stands still: it may only stand still on the way back."""
-
 _TOGETHER_S = 0.1
 """Reports and joint states that end within this time, s, of each other have one cause: the network."""
 
@@ -50,36 +48,39 @@ class Commands:
 
         Called every few milliseconds, also while nothing arrives.
         """
-        published, guard = self._published, self._published.guard
         self.check_clock(now_ns)
+        published, present, guard = self._published, self._published.present, self._published.guard
+        believed, allowance = self._joint_states.believed, self._trajectories.allowance
         moving = published.is_moving(now_ns)
-        if guard.stopped_until_rest and not moving:
-            guard.stopped_until_rest = False
-        is_void = published.present.is_doubtful or self._joint_states.believed.begins_anew
-        if is_void and not moving and guard.rests(now_ns, self._trajectories.allowance):
-            self._joint_states.believed.begins_anew = False
+        guard.stopped_until_rest &= moving
+        rests = not moving and guard.rests(now_ns, allowance)
+        if rests and (present.is_doubtful or believed.begins_anew):
+            believed.begins_anew = False
             published.drop()  # A clock was set in the motion, or a driver started: the next one begins at the robot.
         found = self._why_brake(now_ns, moving)
-        contradicts = found is not None and found.kind is RejectionReason.CONTRADICTORY_STATE
-        if guard.reason and not moving and not contradicts and guard.rests(now_ns, self._trajectories.allowance):
+        contradicts = found is not None and found.reason is RejectionReason.CONTRADICTORY_STATE
+        if guard.reason and rests and not contradicts:
             if guard.back_to is None:
-                if published.present.report is None and guard.was_moved(self._trajectories.allowance):
+                if present.report is None and guard.was_moved(allowance):
                     published.drop()  # Whatever the controller holds, the next motion begins where the robot is.
                 guard.recover()
                 found = None
-            elif not published.present.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
+            elif not present.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
                 return back
-        if found is not None and (not guard.reason or (contradicts and guard.kind is not found.kind)):
-            guard.brake(found, self._joint_states.lately(), self._trajectories.allowance)
+        if found is not None and (not guard.reason or (contradicts and guard.kind is not found.reason)):
+            guard.brake(found, self._joint_states.lately(), allowance)
             self.planner.refuse(guard.refusal())
             return self._stopped(now_ns) if moving else None
-        if guard.stop_waits or (guard.is_busy and moving and published.present.has_lost):
+        if guard.stop_waits or (guard.is_busy and moving and present.has_lost):
             return self._stopped(now_ns)
-        if self._kept is not None and (within := self._within_limits(now_ns)) is not None:
-            return within
-        if published.present.is_off(now_ns):
-            self.planner.refuse(published.present.unavailable(now_ns))
-        if published.present.is_silent(now_ns):
+        if self._kept is not None:
+            with suppress(NotYet):
+                within, self._kept = self._trajectories.kept(now_ns, self._kept), None
+                if within is not None:
+                    return within
+        if present.is_off(now_ns):
+            self.planner.refuse(present.unavailable(now_ns))
+        if present.is_silent(now_ns):
             return None  # The controller would execute a motion that is sent now from its middle, when it is back.
         return self.planner.go_on(now_ns)
 
@@ -89,12 +90,11 @@ class Commands:
         It requires reports of the controller: without them, nobody knows whether it still holds the command.
         """
         guard, present = self._published.guard, self._published.present
+        place, guard.back_to = guard.back_to, None
         own = None if present.report is None or present.is_silent(now_ns) else present.own(now_ns)
         if own is None or guard.held:
-            guard.back_to = None
             return None
-        place, most = own.planned.motion.end.position, self._parameters.limits_start_deviation
-        way = guard.way_back(place, most, self._trajectories.allowance)
+        way = guard.way_back(place, own.planned.motion.end.position, self._trajectories.allowance)
         return None if way is None else self._trajectories.back(now_ns, way)
 
     def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
@@ -118,11 +118,9 @@ class Commands:
         try:
             return self._trajectories.stop(now_ns)
         except NotYet as later:
-            if not later.until_ns:
-                return None
-            left_s = (later.until_ns - self._published.motion_clock.at(now_ns)) * NANOSECOND_S
-            lasts_s = self._published.motion_clock.lasts_s(left_s)
-            return self._trajectories.stop(now_ns + whole_ns(lasts_s)) if isfinite(lasts_s) else None
+            clock = self._published.motion_clock
+            lasts_s = clock.lasts_s((later.until_ns - clock.at(now_ns)) * NANOSECOND_S) if later.until_ns else inf
+            return self._trajectories.stop(now_ns + whole_ns(lasts_s)) if lasts_s < inf else None
 
     @property
     def waits(self) -> bool:
@@ -135,25 +133,18 @@ class Commands:
         self.planner.tell_refused()
 
     def supervise(self, now_ns: int) -> None:
-        """Compare the latest joint state with the command at its time, if a comparison is due."""
-        state = self._comparable(now_ns)
+        """Compare the latest joint state with the command at its time."""
         clock, present, guard = self._published.clock, self._published.present, self._published.guard
         # While nobody knows where the controller is in its motion, a brake could begin away from the command.
-        if present.is_unclear or clock.states.is_alone or not guard.monitor.is_due(state.stamp_ns):
+        if present.is_unclear or clock.states.is_alone:
             return
-        position, turning = state.position, self._parameters.continuous
-        commanded = self._published.present.commanded
-        if turning.any() and (then := commanded(state.stamp_ns)) is not None:
-            position = turned(position, then.position, turning)
-        position = position - guard.offset
-        allowance = self._trajectories.allowance
+        state, turning = self._comparable(now_ns), self._parameters.continuous
+        if turning.any() and (then := present.commanded(state.stamp_ns)) is not None:
+            state = state._replace(position=turned(state.position, then.position, turning))
         if self._revisions != present.revisions:
             self._revisions = present.revisions
             guard.monitor.forget_line()
-        guard.monitor.take(position, state.stamps_ns, commanded, allowance, free=not guard.reason)
-        guard.measured(position, allowance, state.stamp_ns)
-        if guard.monitor.knows_command:
-            guard.grips.take(position, guard.monitor.commanded, state.stamp_ns, allowance.grip)
+        guard.take(state, present.commanded, self._trajectories.allowance)
 
     def _comparable(self, now_ns: int) -> MeasuredState:
         """Return the latest joint state whose command is known: in scaled motions, one before the last report."""
@@ -169,23 +160,21 @@ class Commands:
         if self._published.check_clock(now_ns):
             self._joint_states.drop_for_jump()
 
-    def _why_brake(self, now_ns: int, moving: bool) -> Finding | None:
+    def _why_brake(self, now_ns: int, moving: bool) -> Rejected | None:
         """Return the reason to brake the robot; None if there is none."""
+        present, timeout = self._published.present, self._parameters.state_timeout
         try:
             self._joint_states.believed.require_agreement(now_ns)
         except Rejected as contradictory:
-            return Finding(contradictory.message, contradictory.reason)
-        timeout, age = self._parameters.state_timeout, self._joint_states.age_s(now_ns)
-        if moving and timeout > 0 and age is not None and age > timeout:
-            message = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
-            return Finding(message, RejectionReason.STATE_TOO_OLD)
-        present = self._published.present
+            return contradictory
+        if moving and 0 < timeout < (age := self._joint_states.age_s(now_ns) or 0.0):
+            text = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
+            return Rejected(RejectionReason.STATE_TOO_OLD, text)
         if moving and present.is_off(now_ns):
-            quiet = present.quiet_s(now_ns)
-            message = f"expected reports of the controller, got none for {quiet:.3f} s"
-            return Finding(message, RejectionReason.CONTROLLER_UNAVAILABLE)
+            text = f"expected reports of the controller, got none for {present.quiet_s(now_ns):.3f} s"
+            return Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, text)
         if moving and present.is_doubtful and present.report and not present.clock.is_doubted:
-            return Finding("a clock was set during a motion", RejectionReason.CLOCK_JUMPED_BACK)
+            return Rejected(RejectionReason.CLOCK_JUMPED_BACK, "a clock was set during a motion")
         restart_s = _RESTARTS_S + present.period_s  # Until a report shows that the motion is over.
         if present.report and present.is_overdue(now_ns) and (not moving or present.quiet_s(now_ns) < restart_s):
             return None
@@ -204,22 +193,10 @@ class Commands:
 
     def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
         guard = self._published.guard
+        guard.stop_waits = True
         if self._is_cut_off(now_ns):
-            guard.stop_waits = True
             return None
-        try:
-            stop = self._trajectories.stop(now_ns)
-        except NotYet:
-            guard.stop_waits = True
-            return None
-        guard.stop_waits = False
-        return stop
-
-    def _within_limits(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Return the motion in execution within changed limits; None if it keeps them, or if the change waits."""
-        try:
-            within = self._trajectories.kept(now_ns, self._kept)
-        except NotYet:
-            return None
-        self._kept = None
-        return within
+        with suppress(NotYet):
+            stop, guard.stop_waits = self._trajectories.stop(now_ns), False
+            return stop
+        return None

@@ -19,7 +19,6 @@ REORDER_WINDOW_S = 0.1
 """Time, s, by which a stamp may be older than the newest one and still belong to a late message; beyond, the clock has
 jumped back. A stamp that is ahead of the node's clock by more than this comes from another clock.
 """
-_REORDER_WINDOW_NS = whole_ns(REORDER_WINDOW_S)
 _FEWEST = 3
 """Smallest number of joint states whose steps are compared with each other."""
 _FASTER = 2.0
@@ -28,8 +27,9 @@ _OVERDUE_NS = 10_000_000
 """Time, ns, by which joint states may be late because a thread waits for its turn."""
 _OVERDUE_PERIODS = 2
 """Number of their usual periods after which joint states are overdue."""
-_LATELY_NS = 200_000_000
-"""Time over which the speed of joints is measured, ns."""
+
+_LATELY_S = 0.2
+"""Time over which the speed of joints is measured, s, and in which velocities explain where joints are."""
 
 
 class MeasuredState(NamedTuple):
@@ -57,7 +57,6 @@ class JointStates:
 
     def __init__(self, joint_names: tuple[str, ...]) -> None:
         self._joint_names, self.believed = joint_names, Believed(joint_names)
-        self._state: MeasuredState | None = None
         self.jumped_back = False
         """True after a clock has jumped back, until the next state arrives."""
         self.refused: Rejected | None = None
@@ -65,16 +64,17 @@ class JointStates:
         self.doubted: Rejected | None = None
         """Why the last message was not believed (see `Believed`); None if it was."""
         self.recent: deque[MeasuredState] = deque(maxlen=MOST_KEPT)
-        """The accepted joint states, the oldest first."""
+        """The accepted states of all joints, the oldest first."""
         self._forget()
 
     def _forget(self) -> None:
         dof = len(self._joint_names)
-        self._position, self._velocity = np.zeros(dof), np.zeros(dof)
-        self._stamps_ns, self._received_ns = np.zeros(dof, np.int64), np.zeros(dof, np.int64)
-        self._known = np.zeros(dof, bool)
+        self._position, self._velocity = np.full(dof, np.nan), np.zeros(dof)
+        self._stamps_ns, self._received_ns = np.zeros((2, dof), np.int64)
         self._arrived_ns = 0
         """When the newest joint state arrived, ns; 0 if none has."""
+        self.recent.clear()
+        self.believed.forget()
 
     def update(
         self,
@@ -85,30 +85,18 @@ class JointStates:
         now_ns: int,
         publisher: int = 0,
     ) -> bool:
-        """Take the joints of a joint state.
+        """Take the joints of a joint state, and return whether one was taken; `refused` says why others were not.
 
-        Args:
-            names: joints of the message, in any order; joints that the node does not have are ignored.
-            position: one value for each name, rad; a joint with NaN is not taken.
-            velocity: one value for each name, rad/s. Empty means 0, and so does NaN, with which ros2_control fills
-                in velocities that a joint lacks.
-            stamp_ns: when it was measured; 0 means now.
-            now_ns: the node's clock.
-            publisher: identity of its publisher; 0 if it is unknown.
-
-        Returns:
-            Whether a joint was taken; `refused` says why others were not. False for a message about other joints only.
-
-        Raises:
-            Rejected: duplicate_joint, joint_count, not_finite or clock_jumped_back. The stored state is kept, unless
-                the clock jumped.
-
+        Joints that the node does not have are ignored; those whose position is NaN are not taken. An empty velocity
+        means 0, and so does NaN, with which ros2_control fills in what a joint lacks. A stamp of 0 means now, a
+        publisher of 0 that it is unknown. Raises Rejected: duplicate_joint, joint_count, not_finite or
+        clock_jumped_back. The stored state is kept, unless the clock jumped.
         """
         self.check_clock(now_ns)
         if not len(names):
             raise Rejected(RejectionReason.JOINT_COUNT, "joint_states.name: expected names of joints, got none")
         columns, joints = named_joints(tuple(names), self._joint_names, "joint_states.name")
-        self.refused = None
+        self.refused = self.doubted = None
         if not len(joints):
             return False
         position = values_of_joints("joint_states.position", position, columns, len(names), optional=False, nan=True)
@@ -116,68 +104,51 @@ class JointStates:
         stamp = stamp_ns if stamp_ns else now_ns
         if stamp_ns and stamp < (newest := max(self._stamps_ns[joints].tolist())):  # 0 for unknown joints
             self._reject_older(stamp, newest)
-        taken, unknown = joints, np.isnan(position)
-        if np.count_nonzero(unknown):
-            taken, position, velocity = joints[~unknown], position[~unknown], velocity[~unknown]
-        self.doubted = self.believed.take(taken, position, stamp, now_ns, publisher) if len(taken) else None
+        if np.count_nonzero(unknown := np.isnan(position)):
+            lacking = [self._joint_names[joint] for joint in joints[unknown].tolist()]
+            text = f"joint_states.position: expected finite numbers, got nan for {shown_names(lacking)}"
+            self.refused = Rejected(RejectionReason.NOT_FINITE, text)
+            joints, position, velocity = joints[~unknown], position[~unknown], velocity[~unknown]
+        if not len(joints):
+            return False
+        self.doubted = self.believed.take(joints, position, stamp, now_ns, publisher)
         if self.doubted is not None:
             return False
-        if len(taken):
-            self._position[taken] = position
-            self._velocity[taken] = np.where(np.isnan(velocity), 0.0, velocity)
-            self._stamps_ns[taken], self._received_ns[taken] = stamp, now_ns
-            self._known[taken], self._arrived_ns = True, now_ns
-            self.jumped_back = False
-            if np.count_nonzero(self._known) == len(self._known):
-                self._state = self._merged()
-                self.recent.append(self._state)
-        if len(taken) < len(joints):
-            lacking = [self._joint_names[joint] for joint in joints[unknown].tolist()]
-            self.refused = Rejected(
-                RejectionReason.NOT_FINITE,
-                f"joint_states.position: expected finite numbers, got nan for {shown_names(lacking)}",
-            )
-        return bool(len(taken))
-
-    def _merged(self) -> MeasuredState:
-        received_ns, stamps_ns = self._received_ns.copy(), self._stamps_ns.copy()
-        ahead = stamps_ns > received_ns + _REORDER_WINDOW_NS
-        stamps_ns[ahead] = received_ns[ahead]
-        newest_ns = max(stamps_ns.tolist())
-        return MeasuredState(self._position.copy(), self._velocity.copy(), newest_ns, stamps_ns, received_ns)
+        self._position[joints], self._velocity[joints] = position, np.where(np.isnan(velocity), 0.0, velocity)
+        self._stamps_ns[joints], self._received_ns[joints] = stamp, now_ns
+        self._arrived_ns, self.jumped_back = now_ns, False
+        if not np.count_nonzero(np.isnan(self._position)):
+            received_ns = self._received_ns.copy()
+            ahead = self._stamps_ns > received_ns + whole_ns(REORDER_WINDOW_S)
+            stamps_ns = np.where(ahead, received_ns, self._stamps_ns)
+            state = self._position.copy(), self._velocity.copy()
+            self.recent.append(MeasuredState(*state, max(stamps_ns.tolist()), stamps_ns, received_ns))
+        return True
 
     def latest(self, now_ns: int, timeout_s: float) -> MeasuredState:
-        """Return the stored state.
+        """Return the stored state, if no joint's is older than `timeout_s`; 0 accepts any age.
 
-        Args:
-            now_ns: the node's clock.
-            timeout_s: the oldest that is acceptable of any joint, s; 0 accepts any age.
-
-        Raises:
-            Rejected: no_joint_state, clock_jumped_back (no state since the jump), contradictory_state or state_too_old.
-
+        Raises Rejected: no_joint_state, clock_jumped_back (no state since), contradictory_state or state_too_old.
         """
         self.check_clock(now_ns)
         self.believed.require_agreement(now_ns)
-        if self._state is None:
+        if not self.recent:
             if self.jumped_back:
-                raise Rejected(
-                    RejectionReason.CLOCK_JUMPED_BACK, "start: the clock jumped back, and no joint state arrived since"
-                )
-            unknown = [name for name, known in zip(self._joint_names, self._known, strict=True) if not known]
-            lacking = "none arrived" if not self._known.any() else f"none of {shown_names(unknown)} arrived"
-            raise Rejected(
-                RejectionReason.NO_JOINT_STATE,
-                f"start: empty, so the latest joint state is needed, but {lacking} on joint_states",
-            )
-        if timeout_s > 0 and (age := self.age_s(now_ns)) is not None and age > timeout_s:
+                text = "start: the clock jumped back, and no joint state arrived since"
+                raise Rejected(RejectionReason.CLOCK_JUMPED_BACK, text)
+            unknown = np.isnan(self._position)
+            names = [name for name, lacks in zip(self._joint_names, unknown, strict=True) if lacks]
+            lacking = "none arrived" if unknown.all() else f"none of {shown_names(names)} arrived"
+            text = f"start: empty, so the latest joint state is needed, but {lacking} on joint_states"
+            raise Rejected(RejectionReason.NO_JOINT_STATE, text)
+        if 0 < timeout_s < (age := self.age_s(now_ns)):
             joint = self.oldest(now_ns)
             raise Rejected(
                 RejectionReason.STATE_TOO_OLD,
                 f"start: the latest joint state{f' of {joint}' if joint else ''} is {age:.3f} s old, expected at most "
                 f"{timeout_s:g} s (parameter state_timeout)",
             )
-        return self._state
+        return self.recent[-1]
 
     def known(self, now_ns: int, timeout_s: float) -> MeasuredState | None:
         """Return the stored state, or None where `latest` raises."""
@@ -188,31 +159,29 @@ class JointStates:
 
     def lately(self) -> list[MeasuredState]:
         """Return the states of the last 0.2 s, the oldest first."""
-        newest = self.recent[-1].stamp_ns if self.recent else 0
-        return [one for one in self.recent if newest - one.stamp_ns <= _LATELY_NS] if newest else []
+        since_ns, found = self.recent[-1].stamp_ns - whole_ns(_LATELY_S) if self.recent else 0, []
+        for one in reversed(self.recent):
+            if one.stamp_ns < since_ns:
+                break
+            found.insert(0, one)
+        return found
 
-    def speed(self) -> np.ndarray | None:
-        """Return recent speeds of joints, rad/s, `[dof]`, from their positions; None if unknown.
+    def speed(self) -> np.ndarray:
+        """Return recent speeds of joints, rad/s, `[dof]`, from their positions; there has to be a state.
 
-        Measured velocities may be noise, or missing: they count only for a joint that was measured just once.
+        Measured velocities may be noise, or missing: they count only for a joint of which too few states are known.
         """
-        lately = self.lately()
-        if not lately or (newest := lately[-1].stamp_ns) - lately[0].stamp_ns < _LATELY_NS // 4:
-            return None
-        half = len(lately) // 2
-        before, after = (
-            np.mean([(one.position, (one.stamps_ns - newest) * NANOSECOND_S) for one in part], axis=0)
-            for part in (lately[:half], lately[half:])
-        )
-        moved, lasted = np.abs(after - before)
-        return np.where(lasted > 0, moved / np.where(lasted > 0, lasted, 1.0), np.abs(lately[-1].velocity))
+        first, last = (self.lately()[place] for place in (0, -1))
+        lasted = (last.stamps_ns - first.stamps_ns) * NANOSECOND_S
+        speed = np.abs(last.position - first.position) / np.maximum(lasted, NANOSECOND_S)
+        return np.where(lasted < _LATELY_S / 4, np.abs(last.velocity), speed)
 
     def age_s(self, now_ns: int) -> float | None:
         """Return the age of the oldest joint, s, by its stamp or its arrival (the earlier one); None without a state.
 
         The arrival counts because stamps that run ahead of this clock would never age.
         """
-        return None if self._state is None else float(self._ages_s(now_ns).max())
+        return float(self._ages_s(now_ns).max()) if self.recent else None
 
     def overdue_s(self, now_ns: int) -> float:
         """Return the time since the last joint state, s, if that is longer than a few usual periods; 0: it is not."""
@@ -221,9 +190,8 @@ class JointStates:
 
     def oldest(self, now_ns: int) -> str:
         """Return the joint whose state is the oldest; empty if all are equally old."""
-        if self._state is None or np.ptp(ages := self._ages_s(now_ns)) == 0:
-            return ""
-        return self._joint_names[int(ages.argmax())]
+        ages = self._ages_s(now_ns)
+        return self._joint_names[int(ages.argmax())] if self.recent and np.ptp(ages) > 0 else ""
 
     def _ages_s(self, now_ns: int) -> np.ndarray:
         return (now_ns - np.minimum(self._stamps_ns, self._received_ns)) * NANOSECOND_S
@@ -235,22 +203,16 @@ class JointStates:
 
     def drop_for_jump(self) -> None:
         """Forget the states because a clock has jumped back."""
-        self._state = None
         self._forget()
-        self.recent.clear()
-        self.believed.forget()
         self.jumped_back = True
 
     def _reject_older(self, stamp_ns: int, newest_ns: int) -> None:
-        back_s = (newest_ns - stamp_ns) * NANOSECOND_S
-        consequence = "ignored as late"
+        back_s, consequence = (newest_ns - stamp_ns) * NANOSECOND_S, "ignored as late"
         if back_s > REORDER_WINDOW_S:
             self.drop_for_jump()
             consequence = "the state held is dropped"
-        raise Rejected(
-            RejectionReason.CLOCK_JUMPED_BACK,
-            f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}",
-        )
+        text = f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}"
+        raise Rejected(RejectionReason.CLOCK_JUMPED_BACK, text)
 
 
 def unexplained(states: Sequence[MeasuredState]) -> np.ndarray | float:
@@ -267,16 +229,7 @@ def unexplained(states: Sequence[MeasuredState]) -> np.ndarray | float:
 
 
 def commanded_to_each(commanded: Callable[[int], State | None], times_ns: np.ndarray) -> State | None:
-    """Return the command of each joint at its own time, ns, `[dof]`; NaN where no command is known.
-
-    Args:
-        commanded: returns the state that was commanded at a time, ns; None if it is unknown.
-        times_ns: when each joint was measured.
-
-    Returns:
-        The state; None if no command is known at any of these times.
-
-    """
+    """Return the command of each joint at its own time, ns, `[dof]`; NaN, or None for all, where none is known."""
     states = {time_ns: commanded(time_ns) for time_ns in set(times_ns.tolist())}
     if not any(states.values()):
         return None

@@ -11,6 +11,7 @@ from ..execution.motion import State
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import BASE, BINARY, GRIPPER
+from .measured import MeasuredState
 
 _LONGEST_LAG_S = 0.12
 """Longest lag, s, that a joint may have before its lag is learned: hobby servos lag 0.10 to 0.12 s."""
@@ -20,6 +21,7 @@ _LAG_SLACK_S = 0.02
 """Largest error of a learned lag, s: stamps are those of cycles, and an arm is more than a delay."""
 _STEP_NS = 10_000_000
 """Time between two recorded commands, ns; commands between them are interpolated."""
+_STEP_S = _STEP_NS * NANOSECOND_S
 _ROWS = 112
 """Number of recorded commands, 1.1 s: joints lag, and may have been measured 0.5 s before others."""
 _SPEED_ROWS = 36
@@ -27,16 +29,13 @@ _SPEED_ROWS = 36
 _SHARES = np.linspace(0.0, 1.0, 7)[:, None]
 """Lags at which a joint is compared with its command, as shares between its shortest and its longest lag."""
 _EVERY_NS = 3_500_000
-"""Shortest time between two comparisons, ns: joint states at 1 kHz are compared every 4 ms, which is often enough for a
-supervision that runs every 10 ms.
-"""
+"""Shortest time between two comparisons, ns: of joint states at 1 kHz, every fourth is compared."""
 _MOVES = 0.01
 """Share of full speed from which on a joint counts as moving: smaller changes of velocity teach no lag."""
 _GOES = 0.3
 """Share of the commanded speed from which on a joint counts as following: a standing joint teaches no lag."""
 _LATELY_S = 2.0
-"""Time constant, s, of the recent error, to which growth is relative, and of lags. In a contact at 0.03 rad/s, the
-error grows by the smallest threshold within 0.51 s.
+"""Time constant, s, of the recent error, to which growth is relative: 0.03 rad/s exceed the least threshold in 0.51 s.
 """
 _USUAL_S = 10.0
 """Time constant, s, of the sag: that of 2.5 kg, 14 mrad, changes within seconds."""
@@ -45,36 +44,34 @@ _REMEMBERED_S = 600.0
 _FLOOR = 0.16
 """Smallest threshold of growth, in slow motion, as a share of the allowance."""
 _OF_SPEED = 0.75
-"""Addition to that threshold at full speed, as a share of the allowance: pushes of 80 N at 0.5 rad/s cause 26 mrad of
-growth, where 27 are allowed.
-"""
+"""Addition to it at full speed, as a share: pushes of 80 N at 0.5 rad/s cause 26 mrad of growth; 27 are allowed."""
 _NEED_OF_SPEED = 0.25
-"""Addition to the learned threshold at full speed, as a share of the allowance: hobby arms need 16 mrad at 0.05 rad/s
-and 19 mrad at 0.8 rad/s, industrial arms 2 and 7 mrad.
+"""Addition to the learned threshold at full speed, as a share: hobby arms need 3 mrad more at 0.8 than at 0.05 rad/s.
 """
 _MARGIN = 2.0
 """Factor by which a quantity may exceed its learned value."""
 _UNKNOWN = 0.3
-"""Growth, as a share of the allowance, that a joint is assumed to need before it has moved in both directions. Soft
-drives need 0.15, hobby arms 0.35, and hobby arms that hang in their play, without reports, 0.6.
-"""
+"""Growth, as a share, that a joint is assumed to need at first: soft drives need 0.15, hobby arms 0.35 to 0.6."""
 _EXERCISED_S = 0.5
 """Time of motion in each direction, s, after which a joint has shown its play."""
 
+Commanded = Callable[[int], State | None]
+"""Returns the state commanded at a time, ns; None if it is unknown."""
+
 
 class Allowance(NamedTuple):
-    """Allowed distance of joints from their command, `[dof]`: infinite for grippers and what is switched."""
+    """Allowed distances of joints from their command, rad or m, `[dof]`; infinite: any."""
 
     distance: np.ndarray
-    """Largest tracking error, rad or m; infinite: any."""
+    """Largest tracking error; infinite for grippers and what is switched."""
     full_speed: np.ndarray
     """Full speed, rad/s or m/s: in slower motions, the tracking error may grow less. It is infinite for grippers and
     what is switched, whose motion says nothing about the arm.
     """
     start: np.ndarray
-    """Largest distance from the robot at which a plan may begin, rad or m; infinite: any."""
+    """Largest distance from the robot at which a plan may begin."""
     grip: np.ndarray
-    """Distance from which on a gripper that stands counts as held back, rad or m; infinite for other joints."""
+    """Distance from which on a gripper that stands counts as held back; infinite for other joints."""
     is_base: np.ndarray
     """Joints of a base, bool: what their free motions need is learned apart from the arm."""
 
@@ -89,20 +86,16 @@ def allowance_of(parameters: NodeParameters) -> Allowance:
     size, low, high = (np.ones(len(parameters.joint_names)), *parameters.joint_limits.of("position"))
     if low is not None and high is not None:
         size = np.minimum(high - low, size)
-    deviation, grips = _or_any(parameters.supervision_deviation * size), parameters.of_kind(GRIPPER)
+    grips, deviation = parameters.of_kind(GRIPPER), parameters.supervision_deviation * size
+    deviation = np.where(deviation > 0, deviation, np.inf)  # The parameters' 0 allows any.
     free = grips | parameters.of_kind(BINARY)
     return Allowance(
         distance=np.where(free, np.inf, deviation),
         full_speed=np.where(free, np.inf, size),
-        start=np.where(free, np.inf, _or_any(np.full_like(size, parameters.limits_start_deviation))),
+        start=np.where(free, np.inf, parameters.limits_start_deviation or np.inf),
         grip=np.where(grips, deviation, np.inf),
         is_base=parameters.of_kind(BASE),
     )
-
-
-def _or_any(distance: np.ndarray) -> np.ndarray:
-    """Return distances of which 0, as a parameter, allows any."""
-    return np.where(distance > 0, distance, np.inf)
 
 
 class TrackingMonitor:
@@ -115,98 +108,68 @@ class TrackingMonitor:
     """
 
     def __init__(self) -> None:
-        self.error, self.growth, self.threshold = np.zeros((3, 0))
-        """Tracking error at the last measured state, its growth, and the threshold of growth, rad or m, `[dof]`."""
-        self.velocity, self.off = np.zeros((2, 0))
-        """Velocity commanded at that state, rad/s, and distance of the joints from the command, rad, `[dof]`."""
         self.lag_s: float | None = None
         """Lag of the joint whose lag is known best, s; None if none is known."""
-        self.commanded, self.held_by = np.zeros((2, 0))
-        """Position commanded at that state, and the command that would hold the joints in place, rad, `[dof]`."""
-        self._known_dof(0)
+        self._know_dof(0)
 
-    def _known_dof(self, dof: int) -> None:
-        self._lag, self._learned, self.usual, self._need, self._peak = np.zeros((5, dof))
+    def _know_dof(self, dof: int) -> None:
+        self._lag, self._learned, self.usual, self._need = np.zeros((4, dof))
         """Learned properties, `[dof]`: lag, s; standard deviation of the velocity from which the lag was learned, rad/s
-        (0: not learned); sag, rad; growth that free motions have needed; growth of the excursion in progress. The last
-        two are shares of the allowance.
+        (0: not learned); sag, rad; growth that free motions have needed, as a share of the allowance.
         """
         self._exercised, self._is_new = np.zeros((2, dof)), True
-        self.compare_anew()
-
-    def compare_anew(self) -> None:
-        """Forget the comparison, but not the learned properties of joints."""
-        self._moments, self._weight = np.zeros((4, len(self._lag))), np.zeros(len(self._lag))
-        self._compared_ns = 0
+        self.commanded, self.velocity = np.zeros((2, dof))
+        """Position and velocity commanded at the last measured state, rad and rad/s, `[dof]`."""
         self.forget_command()
 
     def forget_command(self) -> None:
-        """Forget errors and growth, because another motion is executed than the one that was compared."""
+        """Forget all but learned properties, because another motion is executed than the one that was compared."""
         dof = len(self._lag)
-        self.error, self.growth, self.off, self._behind, self._speed, self._peak = np.zeros((6, dof))
-        self.left = np.zeros(dof)
-        """Distance from their command, rad, `[dof]`, at which a brake left joints; it shrinks as they come nearer."""
-        self.threshold = np.full(dof, np.inf)
+        self.error, self.growth, self.off, self.left, self._behind, self._speed, self._peak = np.zeros((7, dof))
+        """Tracking error at the last measured state, and its growth, rad or m; distance from the command, rad; distance
+        at which a brake left joints, which shrinks as they come nearer; recent distance; fastest recent command, rad/s;
+        growth of the excursion in progress, as a share of the allowance.
+        """
+        self.threshold, self._moments, self._compared_ns = np.full(dof, np.inf), np.zeros((5, dof)), 0
         self._lately: np.ndarray | None = None
         self._before: tuple[np.ndarray, np.ndarray] | None = None
         self.forget_line()
 
     def forget_line(self) -> None:
         """Forget recorded commands, because the motion was another one than recorded."""
-        self._line, self._line_ns = np.zeros((0, len(self._lag))), 0
-        """Recorded commands, one every 10 ms, rad, `[n, dof]`, and the time of the first, ns."""
+        self._line, self._end_ns = np.zeros((0, len(self._lag))), 0
+        """Recorded commands, one every 10 ms, rad, `[n, dof]`, and the time of the last, ns."""
 
-    def is_due(self, stamp_ns: int) -> bool:
-        """Return whether a state measured at that time is to be compared: of states at 1 kHz, every fourth is."""
-        return not 0 <= stamp_ns - self._compared_ns < _EVERY_NS
-
-    def take(
-        self,
-        position: np.ndarray,
-        stamps_ns: np.ndarray,
-        commanded: Callable[[int], State | None],
-        allowance: Allowance,
-        *,
-        free: bool = True,
-    ) -> None:
-        """Compare measured positions `[dof]` with the commands before their stamps.
-
-        Args:
-            position: rad.
-            stamps_ns: when each joint was measured.
-            commanded: returns the state commanded at a time, ns; None if it is unknown.
-            allowance: of the joints.
-            free: whether the motion is free, as far as is known: only then properties of joints are learned.
-
-        """
+    def take(self, state: MeasuredState, commanded: Commanded, allowance: Allowance, *, free: bool) -> None:
+        """Compare a measured state with the commands before; learn, while the motion is `free` as far as is known."""
+        position, newest_ns, stamps_ns = state.position, state.stamp_ns, state.stamps_ns
         if len(self._lag) != len(position):
-            self._known_dof(len(position))
-        newest_ns = int(stamps_ns.max())
-        since_ns = newest_ns if self._lately is None else self._compared_ns
-        elapsed_s = max(newest_ns - since_ns, 0) * NANOSECOND_S
-        self._compared_ns = newest_ns
-        if not self._extended(newest_ns, commanded):
+            self._know_dof(len(position))
+        if 0 <= newest_ns - self._compared_ns < _EVERY_NS:
+            return
+        elapsed_s = 0.0 if self._lately is None else max(newest_ns - self._compared_ns, 0) * NANOSECOND_S
+        self._record(newest_ns, commanded)
+        if not self.knows_command:
             self.forget_command()
             return
-        steps = np.diff(self._line[-_SPEED_ROWS:], axis=0) / (_STEP_NS * NANOSECOND_S)
+        self._compared_ns = newest_ns
+        steps = np.diff(self._line[-_SPEED_ROWS:], axis=0) / _STEP_S
         self._speed = np.where(allowance.watched, np.abs(steps).max(axis=0), 0.0)
         errors = position - self._commanded_at(stamps_ns - self._lags() * SECOND_NS)
-        now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
-        self.commanded, self.off = now[0], position - now[0]
-        self.velocity = (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
+        self.commanded, before = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
+        self.velocity, self.off = (self.commanded - before) / _STEP_S, position - self.commanded
         self._grow(errors, elapsed_s, allowance, free)
         if free:
             self._learn_need(elapsed_s, allowance)
             self._learn_lag(position, stamps_ns, elapsed_s, allowance.full_speed)
-        self.held_by = position - self.usual
 
     def _grow(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, free: bool) -> None:
         """Set the error, its growth and the threshold of growth from errors `[7, dof]` at the lags of `_lags`."""
         fastest = float((self._speed / allowance.full_speed).max())
-        zeros = np.zeros_like(self.usual)
+        zeros, distance = np.zeros_like(self.usual), allowance.distance
         error = _outside(zeros, -errors)
         if self._is_new:
-            self.usual, self._is_new = np.where(np.abs(error) <= _MARGIN * allowance.distance, error, 0.0), False
+            self.usual, self._is_new = np.where(np.abs(error) <= _MARGIN * distance, error, 0.0), False
         if self._lately is None or not fastest:
             self._lately, self._behind = errors, self.off
         else:
@@ -220,12 +183,11 @@ class TrackingMonitor:
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
         self.left = np.clip(self.left, np.minimum(error, 0.0), np.maximum(error, 0.0))
         self.error = _outside(error, np.stack([self.usual, zeros, self.left]))
-        distance = allowance.distance
         self._share, self._of_speed = np.abs(self.growth) / distance, _NEED_OF_SPEED * min(fastest, 1.0)
-        unknown = self._exercised.min(axis=0) < _EXERCISED_S
         # The joints of an arm are alike, and so are those of a base.
-        alike = [self._need.max(where=allowance.is_base == kind, initial=0.0) for kind in (False, True)]
-        need = np.maximum(np.where(allowance.is_base, *alike[::-1]), np.where(unknown, _UNKNOWN, 0.0))
+        alike = [self._need.max(where=allowance.is_base == kind, initial=0.0) for kind in (True, False)]
+        unknown = np.where(self._exercised.min(axis=0) < _EXERCISED_S, _UNKNOWN, 0.0)
+        need = np.maximum(np.where(allowance.is_base, *alike), unknown)
         most = np.maximum(_MARGIN * need + self._of_speed, _FLOOR + _OF_SPEED * min(fastest, 1.0))
         self.threshold = distance * np.minimum(most, 1.0) if fastest else np.full_like(error, np.inf)
 
@@ -241,36 +203,34 @@ class TrackingMonitor:
         goes = np.stack([self.velocity, -self.velocity]) > _MOVES * allowance.full_speed
         self._exercised = self._exercised + np.where(goes, elapsed_s, 0.0)
 
-    def _extended(self, until_ns: int, commanded: Callable[[int], State | None]) -> bool:
-        """Record commands until a time, at most 13 ms from now; returns False if they are unknown."""
-        rows, end_ns = [], self._line_ns + (len(self._line) - 1) * _STEP_NS
-        if len(self._line) and until_ns - end_ns < _ROWS * _STEP_NS:
-            while end_ns < until_ns:
-                end_ns += _STEP_NS
-                if (state := commanded(end_ns)) is None:
-                    return False
-                rows.append(state.position)
-            if rows:
-                self._line = np.vstack([self._line, *rows])[-_ROWS:]
-        else:
-            end_ns = -(-until_ns // _STEP_NS) * _STEP_NS
-            while len(rows) < _ROWS and (state := commanded(end_ns - len(rows) * _STEP_NS)) is not None:
-                rows.append(state.position)
-            self._line = np.array(rows[::-1])
-        self._line_ns = end_ns - (len(self._line) - 1) * _STEP_NS
-        return len(self._line) > 1
+    def _record(self, until_ns: int, commanded: Commanded) -> None:
+        """Record commands until a time, at most 13 ms from now; none before a time at which they are unknown."""
+        if until_ns - self._end_ns >= _ROWS * _STEP_NS:
+            self.forget_line()
+            rows = 0 if commanded(until_ns) is None else _ROWS
+            self._end_ns = (until_ns // _STEP_NS - rows) * _STEP_NS
+        while self._end_ns < until_ns:
+            self._end_ns += _STEP_NS
+            state = commanded(self._end_ns)
+            self._line = self._line[:0] if state is None else np.vstack([self._line, state.position])[-_ROWS:]
 
     def _commanded_at(self, times_ns: np.ndarray) -> np.ndarray:
         """Return the commanded position of each joint at times `[n, dof]`, ns, interpolated linearly."""
-        place = np.clip((times_ns - self._line_ns) / _STEP_NS, 0, len(self._line) - 1)
-        row = np.minimum(place.astype(int), len(self._line) - 2)
+        last = len(self._line) - 1
+        place = np.clip(last + (times_ns - self._end_ns) / _STEP_NS, 0, last)
+        row = np.minimum(place.astype(int), last - 1)
         joints = np.arange(place.shape[1])
         return self._line[row, joints] + (place - row) * (self._line[row + 1, joints] - self._line[row, joints])
 
     @property
     def knows_command(self) -> bool:
         """Whether the command at the last measured state is known."""
-        return len(self._line) > 0
+        return len(self._line) > 1
+
+    @property
+    def held_by(self) -> np.ndarray:
+        """The command that would hold the joints where they were measured last, rad, `[dof]`."""
+        return self.commanded + self.off - self.usual
 
     @property
     def behind(self) -> np.ndarray:
@@ -290,25 +250,19 @@ class TrackingMonitor:
 
     def _learn_lag(self, position: np.ndarray, stamps_ns: np.ndarray, elapsed_s: float, full_speed: np.ndarray) -> None:
         """Learn the lag by linear regression of the error on the velocity, which a constant sag does not change."""
-        before, self._before = self._before, (stamps_ns, position)
-        if before is None:
-            return
-        velocity, error = self.velocity, -self.off
-        went_s = np.maximum((stamps_ns - before[0]) * NANOSECOND_S, 1e-9)
-        goes = np.abs(position - before[1]) / went_s >= _GOES * np.abs(velocity)  # A standing joint has no lag.
+        before, before_ns = self._before or (position, stamps_ns)
+        self._before, velocity, error = (position, stamps_ns), self.velocity, -self.off
+        went_s = np.maximum((stamps_ns - before_ns) * NANOSECOND_S, NANOSECOND_S)
+        goes = np.abs(position - before) / went_s >= _GOES * np.abs(velocity)  # A standing joint has no lag.
         follows = goes & (np.abs(self.growth) <= self.threshold / _MARGIN)
-        kept = np.exp(-elapsed_s / _LATELY_S)
-        moments = self._moments * kept + np.stack([velocity, error, velocity**2, velocity * error])
-        self._moments = np.where(follows, moments, self._moments)
-        self._weight = np.where(follows, self._weight * kept + 1.0, self._weight)
-        v, e, vv, ve = self._moments / np.maximum(self._weight, 1.0)
+        new = np.stack([np.ones_like(error), velocity, error, velocity**2, velocity * error])
+        self._moments = np.where(follows, self._moments * np.exp(-elapsed_s / _LATELY_S) + new, self._moments)
+        _, v, e, vv, ve = self._moments / np.maximum(self._moments[0], 1.0)
         variance = vv - v * v
         # A faster motion teaches more than a slower one.
-        least = np.maximum(_MOVES * full_speed, self._learned / _MARGIN)
-        learns = follows & (variance > least**2)
+        learns = follows & (variance > np.maximum(_MOVES * full_speed, self._learned / _MARGIN) ** 2)
         variance = np.where(learns, variance, 1.0)
-        lag = (ve - v * e) / variance
-        self._lag = np.where(learns, np.clip(lag, 0.0, _MOST_LAG_S), self._lag)
+        self._lag = np.where(learns, np.clip((ve - v * e) / variance, 0.0, _MOST_LAG_S), self._lag)
         self._learned = np.where(learns, np.sqrt(variance), self._learned)
         if learns.any():
             self.lag_s = float(self._lag[self._learned.argmax()])
