@@ -25,17 +25,15 @@ _PERIOD = 0.02
 class Believed:
     """Decides for each joint state whether it is possible after the last one that was believed.
 
-    An impossible state is counted as doubted. If the next one agrees with it, the joint has jumped, and both are
-    believed, unless they contradict what is still there: the joint's publisher, if they are another one's, or the place
-    that was believed, if the joint has been back there. A joint's publisher has ended when another one has sent its
-    states alone for 1 s.
+    An impossible state is doubted. If the next one agrees with it, the joint has jumped, and both are believed, unless
+    they contradict what is still there: the joint's publisher, if they are another one's, or the place that was
+    believed, if the joint has been back there. A joint's publisher has ended when it has been silent for 1 s while
+    another one sends.
     """
 
     def __init__(self, joint_names: Sequence[str]) -> None:
         self._joint_names, dof = joint_names, len(joint_names)
         self._speed, self._least, self._turning = np.full(dof, np.inf), np.full(dof, np.inf), np.zeros(dof, bool)
-        self.doubted = 0
-        """Number of states that were not believed."""
         self.forget()
 
     def configure(self, velocity: np.ndarray, size: np.ndarray, turning: np.ndarray) -> None:
@@ -50,17 +48,12 @@ class Believed:
         self._stamps_ns, self._other_ns, self._publisher = np.zeros((3, dof), np.int64)
         self._heard_ns = np.full(dof, -_ENDED_NS)
         """When a state of each joint's publisher was believed last, ns."""
-        self._period_ns, self._came_back = np.zeros(dof), False
+        self.period_ns, self._came_back = np.zeros(dof), False
         """Joints' usual times from one state to the next, ns, and whether joints came back from the other position."""
         self._doubted_ns = self._contradicted_ns = -_ENDED_NS
         self._told = ""
         self.begins_anew = False
         """True if a publisher has ended and another one goes on, until somebody sets it to False."""
-
-    @property
-    def period_ns(self) -> float:
-        """Longest of the joints' usual times from one state to the next, ns; 0: not known."""
-        return float(self._period_ns.max(initial=0.0))
 
     def doubts(self, now_ns: int) -> bool:
         """Return whether a state was doubted within the last 0.5 s."""
@@ -82,7 +75,6 @@ class Believed:
             agrees = doubts and nearer > 0 and not other_far[far].any()
             contradicts = agrees and bool((is_there & (others | self._came_back))[far].any())
             if contradicts or not agrees:
-                self.doubted += not agrees
                 self._came_back &= agrees
                 self._doubted_ns = now_ns
                 self._contradicted_ns = now_ns if contradicts else self._contradicted_ns
@@ -95,8 +87,8 @@ class Believed:
             self._came_back = True
         else:
             gaps_ns = np.minimum(gaps_ns, SECOND_NS) * (self._stamps_ns[joints] > 0)
-            weight = np.where(self._period_ns[joints] > 0, _PERIOD, 1.0)
-            self._period_ns[joints] += weight * (gaps_ns - self._period_ns[joints])
+            weight = np.where(self.period_ns[joints] > 0, _PERIOD, 1.0)
+            self.period_ns[joints] += weight * (gaps_ns - self.period_ns[joints])
             self._came_back |= doubts and bool(nearer < 0)  # Otherwise it moves on from where it has jumped to.
         self._position[joints], self._stamps_ns[joints] = position, stamp_ns
         goes_on = joints[~(others & is_there)]
@@ -117,7 +109,7 @@ class Believed:
 
     def _is_far(self, joints: np.ndarray, position: np.ndarray, last: np.ndarray, gaps_ns: np.ndarray) -> np.ndarray:
         """Return which joints cannot have come here from `last` within `gaps_ns`; joints without a `last` can."""
-        lasted_s = np.maximum(np.maximum(gaps_ns, self._period_ns[joints]), 1) * NANOSECOND_S
+        lasted_s = np.maximum(np.maximum(gaps_ns, self.period_ns[joints]), 1) * NANOSECOND_S
         return self._away(joints, position, last) > np.maximum(self._speed[joints] * lasted_s, self._least[joints])
 
     def _away(self, joints: np.ndarray, position: np.ndarray, last: np.ndarray) -> np.ndarray:

@@ -185,8 +185,8 @@ class JointStates:
 
     def overdue_s(self, now_ns: int) -> float:
         """Return the time since the last joint state, s, if that is longer than a few usual periods; 0: it is not."""
-        quiet_ns = now_ns - self._arrived_ns
-        return quiet_ns * NANOSECOND_S * (quiet_ns > _OVERDUE_NS + _OVERDUE_PERIODS * self.believed.period_ns)
+        quiet_ns, period_ns = now_ns - self._arrived_ns, float(self.believed.period_ns.max())
+        return quiet_ns * NANOSECOND_S * (quiet_ns > _OVERDUE_NS + _OVERDUE_PERIODS * period_ns)
 
     def oldest(self, now_ns: int) -> str:
         """Return the joint whose state is the oldest; empty if all are equally old."""
