@@ -57,16 +57,16 @@ class SimulatedArm:
         self._asked = 0.0
         client.wait_for(self._reports.get_subscription_count, "a subscription to the reports")
 
-    def begin(self) -> None:
-        """Become an arm at rest at 0, without a past, that the node knows."""
+    def begin(self, position: object = 0.0, *, reporting: bool = True, is_off: bool = False) -> None:
+        """Become an arm at rest at a position, without a past, that the node knows."""
         self.robot = Robot(
             self.client.joint_names, rate=RATE, hard_replacement=True, interpolate_from_desired_state=True
         )
-        self.robot.set_state(np.zeros(len(self.client.joint_names)))
+        self.robot.set_state(np.broadcast_to(np.asarray(position, float), len(self.client.joint_names)))
         self.refused: list[str] = []
-        self.reporting = True
+        self.reporting = reporting
         """True if reports of the controller arrive."""
-        self.is_off = False
+        self.is_off = is_off
         """True if the controller is off, as in an emergency stop: it takes, commands and reports nothing."""
         self.client.trajectories.clear()
         self._received, self._commands, self.begin_ns = 0, [], self.now_ns - _CYCLE_NS

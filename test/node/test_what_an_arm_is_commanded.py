@@ -14,6 +14,7 @@ import pytest
 from node_fixtures import JOINTS, PARAMETERS
 from preloaded_process import PreloadedNode
 from ros_client import RosClient
+from sensor_msgs.msg import JointState
 from simulated_arm import RATE, Limits, SimulatedArm
 
 from kit.controller import fields_of
@@ -72,12 +73,12 @@ def make_arm(node: NodeProcess, arm_of_node: SimulatedArm) -> Iterator[MakeArm]:
     """Makes the arm, connected to a node with these parameters."""
     arm, client = arm_of_node, arm_of_node.client
 
-    def make(**parameters: object) -> SimulatedArm:
+    def make(*, reporting: bool = True, **parameters: object) -> SimulatedArm:
         assert client.change_state("deactivate")
         assert client.set_atomically(**{**USUAL, **parameters}) == (True, "")
         assert client.change_state("activate")
         client.wait_until_connected()
-        arm.begin()
+        arm.begin(reporting=reporting)
         return arm
 
     yield make
@@ -212,6 +213,26 @@ def test_what_was_published_is_braked_without_further_reports(make_arm: MakeArm,
     arm.assert_within(LIMITS, begin)
     # 0.5 s of silence, the lead, a period of the supervision or two of real time, and a brake of 0.15 s.
     assert arm.position[0] - where < 0.5 * (0.0 if stop else 0.5) + 0.5 * (0.12 + 0.1 + 0.15 / 2) + 0.05
+
+
+@pytest.mark.parametrize("away", [pytest.param(0.15, marks=pytest.mark.thorough), 0.6])
+def test_after_a_driver_was_started_again_elsewhere_plans_begin_there(make_arm: MakeArm, away: float) -> None:
+    arm = make_arm(reporting=False)
+    arm.run(1.5)  # for the node, the joints may have jumped here
+    arm.client.sequences.publish(velocities(0.5, 40))  # two seconds of motion
+    arm.run(1.2)
+    assert arm.commands[-1, 1, 0] > 0.45
+    arm.client.node.destroy_publisher(arm.client.states)
+    arm.client.states = arm.client.publisher(JointState, "joint_states")
+    arm.client.wait_until_connected()
+    arm.begin(arm.position + row(away), reporting=False, is_off=True)
+    arm.run(3.0)
+    arm.is_off, begin, there = False, arm.cycles, arm.position.copy()
+    share = np.minimum(np.arange(1, 41) / 20, 1.0)
+    arm.client.sequences.publish(sequence((there + 0.2 * share[:, None])[None], dt=[0.05], control_space=POSITION))
+    arm.run(4.0)
+    np.testing.assert_allclose(arm.position, there + 0.2, atol=1e-3)
+    arm.assert_within(LIMITS, begin)
 
 
 def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
