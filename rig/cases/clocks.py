@@ -38,11 +38,11 @@ def clock_step(name: str) -> Iterator[Rig]:
     step = next(by for key, by in _STEPS.items() if name.startswith(key))
     rig.go(1.38, 0.1, send)  # the controller executes motions in progress by the other clock
     rig.step_clock(step, node="robot" not in name, controller="node" not in name)
-    if "robot" in name:  # the node cannot know it before the next report
-        rig.go(0.1)
+    if "robot" in name:  # the node knows it once stamps have agreed for 0.3 s
+        rig.go(0.4)
     rig.go(1.5, 0.1, send)
     rig.go(2.0)
-    place = rig.played()[1][-1]
+    place = rig.place
     rig.traj([0.0, 1.0], [place, place + 0.2])
     rig.go(1.5)
     rig.check(np.abs(rig.place - place - 0.2).max() < 1e-4, f"{rig.place - place} rad of the next plan, expected 0.2")

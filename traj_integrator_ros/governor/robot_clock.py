@@ -8,6 +8,8 @@ _WINDOW_NS = 10_000_000_000
 """Time, ns, over which the shortest transport is sought: over longer times, clocks drift by a millisecond."""
 _SURE_NS = 40_000_000
 """Time, ns, in which stamps must agree on another offset. Those that were held up arrive faster than they were made."""
+_LATE_NS = 300_000_000
+"""The same for stamps that are late, unless the node's clock was set: on a busy machine, many are late one by one."""
 
 
 class Stamps:
@@ -26,13 +28,13 @@ class Stamps:
         """Return whether the last stamp contradicts those before it."""
         return self._other is not None
 
-    def take(self, stamp_ns: int, arrived_ns: int, lead_ns: int) -> bool:
+    def take(self, stamp_ns: int, arrived_ns: int, lead_ns: int, late_ns: int) -> bool:
         """Take a stamp, which may be late by a lead, and its arrival by the steady clock; return whether it agrees."""
         ahead_ns, best, other = stamp_ns - arrived_ns, self.ahead_ns, self._other
         if best is None or not best - max(lead_ns, STEP_NS) <= ahead_ns <= best + STEP_NS:
             if other is None or abs(ahead_ns - other[1]) > STEP_NS:
                 self._other = other = arrived_ns, ahead_ns
-            if arrived_ns - other[0] < _SURE_NS:
+            if arrived_ns - other[0] < (_SURE_NS if best is None or ahead_ns > best else late_ns):
                 return False
             best, self._begun_ns, self._lately_ns = ahead_ns, arrived_ns, ahead_ns
         elif arrived_ns - self._begun_ns > _WINDOW_NS:
@@ -43,14 +45,13 @@ class Stamps:
 
 
 class RobotClock:
-    """Converts times of the node's clock and of the robot's to the time of motions, which no clock that is set changes.
+    """Converts times of the node's clock and of the robot's to the time of motions, in which everything but stamps is.
 
-    That time is the robot's, as if its clock had never been set: it goes on with the steady clock, and follows the
-    drift of the robot's. Everything but stamps is in it. Reports of the controller go before joint states.
+    That time is the robot's, as if its clock had never been set: it goes on with the steady clock, and follows drift.
 
     No stamp arrives before it was made: the robot's clock is ahead of the node's at least by as much as its stamps are.
-    Late reports show a clock that is behind by what exceeds a lead, since the rest may be transport. Late joint states
-    show nothing, since drivers may be slow.
+    Late reports show a clock that is behind by more than a lead; the rest may be transport. Late joint states, which
+    count before reports arrive, show nothing, since drivers may be slow.
     """
 
     def __init__(self) -> None:
@@ -63,7 +64,8 @@ class RobotClock:
         self._node_ns = self._robot_ns = self._latest_ns = 0
         """How far both clocks are ahead of the steady one, 0 if unknown, and the latest time that was read, ns."""
         self._since_ns = 0
-        """Since when, ns of the steady clock, a stamp has to tell whether the robot's clock was set with the node's."""
+        """When the node's clock was set, ns of the steady one, until a stamp tells whether the robot's was, too; or 0.
+        """
 
     @property
     def offset_ns(self) -> int | None:
@@ -121,17 +123,19 @@ class RobotClock:
     def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
         """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock."""
         known, since_ns, was_alone = self._source.ahead_ns is not None, self._since_ns, stamps.is_alone
-        if not self._node_ns or arrived_ns <= since_ns or not stamps.take(stamp_ns, arrived_ns, self.lead_ns):
+        if not self._node_ns or arrived_ns <= since_ns:
             return
-        self._source = self.reports if stamps is self.reports else self._source
-        if stamps is self._source:
+        if not stamps.take(stamp_ns, arrived_ns, self.lead_ns, _SURE_NS if since_ns else _LATE_NS):
+            return
+        if stamps is self.reports or self._source is self.states:
+            self._source = stamps
             self._since_ns, by_ns = 0, self._estimated() - self._robot_ns
             self._robot_ns += by_ns
             if abs(by_ns) > STEP_NS and (was_alone or since_ns):
                 self.set_ns, self.steps = self.set_ns + by_ns, self.steps + (known and not since_ns)
 
     def _estimated(self) -> int:
-        ahead = self._source.ahead_ns
-        if ahead is None:
-            return self._node_ns
-        return max(ahead, min(self._node_ns, ahead + self.lead_ns) if self._source is self.reports else self._node_ns)
+        node, ahead = self._node_ns, self._source.ahead_ns
+        if ahead is None or self._source is self.states:
+            return node if ahead is None else max(node, ahead)
+        return max(ahead, min(node, ahead + self.lead_ns))
