@@ -54,10 +54,10 @@ setup: ## makes .venv (does nothing when it is up to date)
 	@$(PYTHON) scripts/set_up.py $(wheels) $(given)
 
 demo: setup ## the main job: motion in, integrated and optimized trajectories out, into build/demo/
-	@$(in_environment) python -m traj_integrator_ros.demo.main $(if $(DATA),"$(DATA)")
+	@$(in_environment) python -m traj_integrator_ros.demo.main $(if $(DATA),"$(DATA)") $(ARGS)
 
-demo-arm: setup ## an arm with masses under an optimizer, a jittery policy, a push and a stop, in build/demo_arm.png
-	@$(in_environment) python -m rig.physics.demo
+demo-arm: ## make demo ARGS=--arm: an arm with masses under an optimizer, a policy, a push and a stop, in build/demo/arm.png
+	@$(MAKE) --no-print-directory demo ARGS=--arm
 
 bench: setup ## speed compared with peers and limits, into build/bench/ (ARGS=--quick takes under two minutes)
 	@$(in_environment) python -m benchmarks $(ARGS)

@@ -47,6 +47,10 @@ class Robot(Controller):
         """Play of the gears, rad; `wall` is the position of an obstacle, rad, which no joint passes."""
         self.frozen = False
         """True if the joints stand still whatever is commanded (a protective stop)."""
+        self.off = False
+        """True if the controller is off: it takes and commands nothing until it is restarted, and the joints stand."""
+        self.contact = 0.0
+        """Force of a contact, N, which this arm does not know."""
         self.reading = True
         """True if joint states are to be published; whoever owns the arm publishes them."""
         self._commands: list[np.ndarray] = []
@@ -63,14 +67,18 @@ class Robot(Controller):
         self._place, self._speed = self._state.position.copy(), self._state.velocity.copy()
         self._commands = [self._place]
 
+    def output(self) -> tuple[np.ndarray, np.ndarray]:
+        """Position and velocity of the joints, `[joints]` each."""
+        return self._place + self.droop, self._speed.copy()
+
     def measured(self) -> tuple[np.ndarray, np.ndarray]:
         """Position and velocity that the encoders measure, `[joints]` each, as in joint_states."""
-        place = self._place + self.droop
+        place, speed = self.output()
         if self.noise:
             place = place + self._random.normal(scale=self.noise, size=place.shape)
         if self.quantization:
             place = np.round(place / self.quantization) * self.quantization
-        return place, self._speed.copy()
+        return place, speed
 
     def controller_state(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, np.ndarray]]:
         """Fields of controller_state: reference (position, velocity, acceleration) and feedback (two of them)."""
@@ -78,6 +86,10 @@ class Robot(Controller):
 
     def _cycles(self, now: int, count: int) -> np.ndarray:
         """Run cycles of the controller, and move the arm."""
+        if self.off:
+            self._plan = self._waiting = None
+            self._speed = np.zeros(len(self.joints))
+            return np.repeat([[self.measured()[0]], *np.zeros((2, 1, len(self.joints)))], count, axis=1)
         commands = super()._cycles(now, count)
         if self.frozen:
             self._speed = np.zeros(len(self.joints))
@@ -98,7 +110,7 @@ class Robot(Controller):
         """Stop and start the controller, as after an emergency stop: it forgets its plan and holds the measured
         position.
         """
-        self._plan = self._waiting = None
+        self._plan, self._waiting, self.off = None, None, False
         self._state = Point(0, self.measured()[0], np.zeros(len(self.joints)), np.zeros(len(self.joints)))
         self._commands, self._commanded_at = [self._place], 0
 

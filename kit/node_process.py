@@ -147,11 +147,13 @@ class NodeProcess(PythonProcess):
         parameters: Mapping[str, object] | Path | None = None,
         arguments: Sequence[str] = (),
         program: Sequence[str] = ("-m", "traj_integrator_ros"),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         if isinstance(parameters, Mapping):
             parameters = write_parameters(folder / "parameters.yaml", parameters)
         file = [] if parameters is None else ["--params-file", parameters]
-        super().__init__([*program, "--ros-args", *arguments, *file], folder / "node.log", name="integrator node")
+        command = [*program, "--ros-args", *arguments, *file]
+        super().__init__(command, folder / "node.log", name="integrator node", environment=environment)
 
 
 def write_parameters(file: Path, parameters: Mapping[str, object]) -> Path:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
@@ -20,7 +18,6 @@ from rclpy.subscription import Subscription
 from traj_integrator_ros.client.calls import Calls
 from traj_integrator_ros.client.client import NODE_NAME
 from traj_integrator_ros.client.services import Services
-from traj_integrator_ros.tools.background import in_background
 from traj_integrator_ros.tools.ros_session import POLL_S, RosSession
 
 START_TIMEOUT_S = 60.0  # on a busy machine, importing torch takes ten seconds and more
@@ -33,7 +30,7 @@ _STATE_WITHIN_S = 2.0
 
 
 class Participant(RosSession):
-    """A session that works with one integrator node; it may spin in background.
+    """A session that works with one integrator node.
 
     Topics whose names begin with ~ belong to the integrator node. All waiting ends with TimeoutError.
 
@@ -55,8 +52,11 @@ class Participant(RosSession):
         """The node's services, from arrays to futures of arrays; calls without answer are repeated."""
         self.services = Services(lambda *call: self._result(self._begin(*call)))
         """The services that return arrays."""
-        self._spinning: Future[None] | None = None
-        self._news = threading.Event()
+
+    @property
+    def context(self) -> object:
+        """The context of rclpy, in which others may make nodes."""
+        return self._context
 
     def close(self) -> None:
         """Leave the domain."""
@@ -84,41 +84,14 @@ class Participant(RosSession):
     # Waiting
 
     def spin_once(self, timeout_s: float) -> None:
-        """Handle the next message, if one comes within this time; in background, wait for it.
-
-        Raises what went wrong in background, or what `check` raises.
-        """
-        if self._spinning is None:
-            super().spin_once(timeout_s)
-        elif self._news.wait(timeout_s):
-            self._news.clear()
-        if self._spinning is not None and self._spinning.done():
-            self._spinning.result()
+        """Handle the next message, if one comes within this time. Raises what `check` raises."""
+        super().spin_once(timeout_s)
         self.check()
 
     def wait_for(self, condition: Callable[[], object], what: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Handle messages until the condition holds. Raises TimeoutError that names `what`."""
         if not self.spin_until(condition, timeout_s):
             raise TimeoutError(f"{what}: not within {timeout_s:g} s")
-
-    @contextmanager
-    def in_background(self) -> Iterator[None]:
-        """Handle messages in a thread; an error in a callback is raised again by all waiting."""
-        over = threading.Event()
-
-        def work() -> None:
-            while not over.is_set():
-                self._executor.spin_once(timeout_sec=0.1)
-                self._news.set()
-
-        self._spinning = in_background(work)
-        try:
-            yield
-        finally:
-            over.set()
-            self._executor.wake()
-            wait([self._spinning])
-            self._spinning = None
 
     # Services
 

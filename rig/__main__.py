@@ -32,8 +32,6 @@ def main() -> int:
             os.sched_setaffinity(0, {options.core})
         os.execve(sys.executable, [sys.executable, "-m", "rig", *sys.argv[1:]], environment(not options.without))
     isolate()
-    import rclpy
-
     from .cases import CASES
 
     if options.list:
@@ -43,7 +41,6 @@ def main() -> int:
     if unknown := [name for name in options.cases if name not in CASES]:
         print("rig: no such case:", *unknown, file=sys.stderr)
         return 2
-    rclpy.init()
     names = options.cases or [*CASES]
     failed = [name for name in names if not holds(name)]
     print(f"{len(failed)} of {len(names)} cases fail: {' '.join(failed)}")
@@ -53,13 +50,13 @@ def main() -> int:
 def physical(options: argparse.Namespace) -> int:
     """Run scenarios with physical arms; return as `main`."""
     from .physics.run import run
-    from .physics.scenarios import SCENARIOS
+    from .physics.scenes import SCENES
 
-    if unknown := [name for name in options.cases if name not in SCENARIOS]:
+    if unknown := [name for name in options.cases if name not in SCENES]:
         print("rig: no such scenario:", *unknown, file=sys.stderr)
         return 2
     if options.list:
-        print(*SCENARIOS, sep="\n")
+        print(*SCENES, sep="\n")
         return 0
     return int(run(options.cases, seeds=options.seeds, reports=not options.without) > 0)
 
@@ -76,7 +73,7 @@ def holds(name: str) -> bool:
                     rig.played()
                     late += rig.late() + [rig.stall] * (rig.stall > _STALL_S)
                     fails += rig.fails
-                    figures += rig.figures
+                    figures += [*rig.figures, f"{len(rig.arrivals)} published, refused {rig.reasons()}"]
                 finally:
                     rig.close()
         except Exception as error:

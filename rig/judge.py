@@ -86,11 +86,17 @@ def way_back(positions: np.ndarray) -> np.ndarray:
 
 
 class Judged:
-    """Judges a run: a mixin for classes with `_replayed`, `judge_rate`, `judged_from`, `limits` and `refused`."""
+    """Judges a run: a mixin for classes with `replayed`, `limits`, `refused`, and what a replay depends on."""
 
-    def __init__(self) -> None:
+    judged_from: float | None = None
+    """Time from which on a run is judged, s; None: the begin."""
+    next, arrivals = 0, ()
+
+    def __init__(self, rate: int = 1000) -> None:
+        self.judge_rate = rate
         self.fails: list[str] = []
         self.figures: list[str] = []
+        self._played: tuple | None = None
 
     def check(self, good: bool, text: str) -> bool:
         """Record whether a requirement holds, with its figures."""
@@ -157,5 +163,5 @@ class Judged:
         """Times and commanded positions of each cycle, from the messages so far."""
         known = (self.next, len(self.arrivals))
         if self._played is None or self._played[0] != known:
-            self._played = (known, self.replayed())
+            self._played = (known, self.replayed(self.judge_rate))
         return self._played[1]

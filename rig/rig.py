@@ -6,19 +6,27 @@ import mmap
 import os
 import struct
 import tempfile
-import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory
 
-from kit.node_process import PythonProcess, write_parameters
+from kit.controller import SECOND
+from kit.node_process import NodeProcess, write_parameters
+from traj_integrator_interfaces.msg import ActionSequence, Rejection
+from traj_integrator_interfaces.srv import Stop
+from traj_integrator_ros.client import sequence, set_stamp
+from traj_integrator_ros.client.requests import positions_message
 
 from .environment import CACHE, CLOCK_SHIM
-from .intentions import Motion, share_of_way
 from .judge import Judged
-from .loop import NS, Loop
-from .planner import Planner
+from .loop import RealTime
+from .senders import Motion, ramping, share_of_way
 
 LIM = {"v": 2.0, "a": 10.0, "j": 500.0, "lo": -2.9, "hi": 2.9}
 """Usual limits of a joint, rad and s: velocity, acceleration, jerk, lowest and highest position."""
@@ -27,139 +35,152 @@ FREE = {"v": 2.0, "a": 10.0, "j": 200.0, "lo": None, "hi": None}
 _NAMES = {"v": "velocity", "a": "acceleration", "j": "jerk", "lo": "position_min", "hi": "position_max"}
 
 
-class Rig(Loop, Planner, Judged):
+class Rig(RealTime, Judged):
     """A node, a robot in real time around it, and a planner.
 
     Args:
         dof: number of joints.
-        limits: by the keys of `LIM`, for all joints or each; None: the node gets none.
+        limits: by the keys of `LIM`, for all joints; None: the node gets none.
         start: positions of the joints, rad.
-        hard: the controller replaces trajectories at once.
-        desired: the controller begins trajectories at the last command.
-        arm: further arguments of the model of the arm.
+        arm: further arguments of the model of the arm, whose controller replaces trajectories at once and begins them
+            at the last command.
         shim: give the node a clock that can be stepped apart from the controller's.
         ahead: by how much the controller's clock is ahead of the node's, s; needs the shim.
         warm: let the node move a little before the case begins.
         judge: rate of the replay, Hz.
-        rate: rate of the controller, Hz.
-        states_hz: rate of joint states, Hz.
-        listen_states: whether joint states are published.
+        rate, states_hz: rates of the controller, and of joint states, Hz; 0: none are published.
         reports_hz: rate of controller_state, Hz, where RIG_REPORTS allows it.
-        parameters: parameters of the node, with `__` for dots.
+        parameters: parameters of the node, with `__` for dots; plans start at the command unless they say otherwise.
 
     """
 
     def __init__(
-        self,
-        dof: int = 2,
-        *,
-        limits: dict | None = LIM,
-        start: object = None,
-        hard: bool = True,
-        desired: bool = True,
-        arm: dict[str, object] | None = None,
-        shim: bool = False,
-        ahead: float = 0.0,
-        warm: bool = True,
-        judge: int = 1000,
-        rate: int = 500,
-        states_hz: int = 250,
-        listen_states: bool = True,
-        reports_hz: int = 50,
-        **parameters: object,
-    ) -> None:
-        Judged.__init__(self)
-        self.limits, self.parameters = limits, parameters
-        Loop.__init__(
-            self,
-            [f"joint{i}" for i in range(dof)],
-            np.zeros(dof) if start is None else np.asarray(start, float),
-            {"hard_replacement": hard, "interpolate_from_desired_state": desired, **(arm or {})},
-            rate=rate, states_hz=states_hz, reports_hz=reports_hz * (os.environ.get("RIG_REPORTS") != "0"),
-            judge_rate=judge, listen_states=listen_states,
-        )  # fmt: skip
+        self, dof: int = 2, *, limits: dict | None = FREE, start: object = None, arm: dict[str, object] | None = None,
+        shim: bool = False, ahead: float = 0.0, warm: bool = True, judge: int = 1000, rate: int = 500,
+        states_hz: int = 250, reports_hz: int = 50, **parameters: object,
+    ) -> None:  # fmt: skip
+        Judged.__init__(self, judge)
+        self.limits, self.parameters = limits, {"start_from": "previous"} | parameters
+        model = {"hard_replacement": True, "interpolate_from_desired_state": True, **(arm or {})}
+        reports_hz *= os.environ.get("RIG_REPORTS") != "0"
+        RealTime.__init__(self, np.zeros(dof) if start is None else np.asarray(start, float), model, rate,
+                          states_hz or rate, reports_hz)  # fmt: skip
+        self.speak = states_hz > 0
+        self.diagnostics: list[dict] = []
+        self.rejections: list[str] = []
+        """Reasons of rejections."""
+        self.warmed = 0
+        """Number of arrivals at the end of the warm-up."""
+        self._connect()
         self._folder = tempfile.TemporaryDirectory(dir=CACHE)
-        clock, environment = Path(self._folder.name, "clock"), {}
+        folder, environment = Path(self._folder.name), {}
         if shim:
-            clock.write_bytes(struct.pack("<q", -round(ahead * NS)))
+            (clock := folder / "clock").write_bytes(struct.pack("<q", -round(ahead * SECOND)))
             with clock.open("r+b") as file:
                 self._shim = mmap.mmap(file.fileno(), 8)
             environment = {"LD_PRELOAD": str(CLOCK_SHIM), "RIG_CLOCK": str(clock)}
-        file, log = (Path(self._folder.name, name) for name in ("parameters.yaml", "node.log"))
-        self._write_parameters(file)
-        program = ["-m", "traj_integrator_ros", "--ros-args", "--params-file", file]
-        self.node = PythonProcess(program, log, name="node", environment=environment)
+        self.node = NodeProcess(folder, self._parameters(), environment=environment)
         try:
             self.wait_active()
-        except RuntimeError:  # otherwise the node would go on and disturb the next cases
+        except TimeoutError as error:  # otherwise the node would go on and disturb the next cases
             self.node.kill()
-            raise
+            raise TimeoutError(f"{error}: {self.node.output[-400:]}") from None
         if warm and self.limits and self.speak:
-            self.warm_up()
+            self._warm_up()
 
-    def _write_parameters(self, file: Path) -> None:
+    def _connect(self) -> None:
+        planner = self.planner
+        self._actions = planner.publisher(ActionSequence, "~/action_sequence", 10)
+        self._positions = planner.publisher(JointTrajectory, "~/position_trajectory", 10)
+        self._stopper = planner.client(Stop, "stop")
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        self.description = planner.node.create_publisher(String, "robot_description", latched)
+        planner.subscribe(DiagnosticArray, "/diagnostics", self._take_diagnostics)
+        planner.subscribe(Rejection, "~/rejections", lambda m: self.rejections.append(m.reason))
+
+    def _parameters(self) -> dict[str, object]:
         given = {"joint_names": self.names, "device": "cpu", "limits.urdf": "none", "diagnostics.period": 0.1}
-        for key, limit in (self.limits or {}).items():
-            if limit is not None:
-                given[f"limits.{_NAMES[key]}"] = np.broadcast_to(np.asarray(limit, float), self.dof).tolist()
-        write_parameters(file, given | {name.replace("__", "."): value for name, value in self.parameters.items()})
+        limits = {name: limit for name, limit in (self.limits or {}).items() if limit is not None}
+        given |= {f"limits.{_NAMES[name]}": [float(limit)] * self.dof for name, limit in limits.items()}
+        return given | {name.replace("__", "."): value for name, value in self.parameters.items()}
 
-    def wait_active(self, timeout: float = 60) -> None:
-        """Wait until the node is active, and connected. Raises RuntimeError."""
-        end = time.monotonic() + timeout
-        mark = len(self.diagnostics)
-        while time.monotonic() < end:
-            self.go(0.1)
-            is_active = any(d.get("lifecycle_state") == "active" for d in self.diagnostics[mark:])
-            is_heard = self.planner.count_publishers("traj_integrator/joint_trajectory")
-            if self.actions.get_subscription_count() and is_active and is_heard:
-                self.go(0.6)
-                return
-        raise RuntimeError(f"node is not active: {self.node.output[-400:]}")
+    def _take_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            own = {"level": int.from_bytes(status.level, "little"), "message": status.message, "t": self.now}
+            self.diagnostics.append({entry.key: entry.value for entry in status.values} | own)
 
-    def warm_up(self) -> None:
+    def wait_active(self, timeout_s: float = 60.0) -> None:
+        """Wait until the node is active, and connected. Raises TimeoutError."""
+        self.planner.wait_until_active(timeout_s)
+        count = self.planner.node.count_publishers
+
+        def is_connected() -> bool:
+            hears = self._actions.get_subscription_count() and self._stopper.service_is_ready()
+            return bool(hears and count("traj_integrator/joint_trajectory"))
+
+        self.planner.wait_for(is_connected, "the node connected", timeout_s)
+        self.go(0.6)
+
+    def _warm_up(self) -> None:
         """Move by half a milliradian and back, with a blend: the first motions take several times as long."""
-        x, inward = 0.02 * np.arange(1, 41), 1.0
-        if self.limits.get("hi") is not None:
-            middle = (np.asarray(self.limits["hi"], float) + np.asarray(self.limits["lo"], float)) / 2
-            inward = np.where(self.start > middle, -1.0, 1.0)
+        x = 0.02 * np.arange(1, 41)
         for d in (4e-4, 5e-4):
-            self.seq(self.start + inward * d * (share_of_way(x / 0.3) - share_of_way((x - 0.4) / 0.3))[:, None], 0.02)
+            self.sequence(self.start + d * (share_of_way(x / 0.3) - share_of_way((x - 0.4) / 0.3))[:, None], 0.02)
             self.go(0.35)
         self.go(1.2)
         self.rejections.clear()
-        self.warmed, self.judged_from = len(self.arrivals), self.t
-        self.stall = 0.0
+        self.warmed, self.judged_from, self.stall = len(self.arrivals), self.now, 0.0
 
     def respawn(self, **parameters: object) -> None:
         """Kill the node and start it again, with some other parameters."""
         self.node.kill()
         self.parameters |= parameters
-        self._write_parameters(Path(self.node.command[-1]))
+        write_parameters(Path(self._folder.name) / "parameters.yaml", self._parameters())
         self.node.start()
 
     def close(self) -> None:
-        """Close all entities, and end the node."""
+        """Leave the domain, and end the node."""
         self.node.stop()
-        self.executor.shutdown()
-        for node in (self.arm_node, self.planner):
-            node.destroy_node()
+        super().close()
         self._folder.cleanup()
 
     def step_clock(self, seconds: float, node: bool = True, controller: bool = True) -> None:
         """Step the machine's clock: of the node's machine, and of the controller's (and planner's)."""
-        by = round(seconds * NS)
+        by = round(seconds * SECOND)
         if controller:
-            self.step += by
             self.event(by)
         if node:
             (was,) = struct.unpack("<q", self._shim[:8])
             self._shim[:8] = struct.pack("<q", was + by)
 
-    @property
-    def place(self) -> np.ndarray:
-        """Commanded positions of the joints now `[dof]`."""
-        return self.robot._state.position.copy()
+    # What a planner does
+
+    def sequence(self, rows: np.ndarray, dt: float, *, space: int = 1, since: float | None = None) -> None:
+        """Send a sequence `[n, dof]` whose first step begins now, or at a time of the rig, s."""
+        message = sequence(np.asarray(rows, float)[None], dt=dt, control_space=space)
+        set_stamp(message, self.clock(None if since is None else round(since * SECOND)))
+        self._actions.publish(message)
+
+    def plan(self, times: object, points: object, stamp_ns: int = 0) -> None:
+        """Send positions at times as a position trajectory."""
+        self._positions.publish(positions_message(points, times, self.names, stamp_ns))
+
+    def stop(self, hold: bool = False, *, wait: bool = True) -> Stop.Response | None:
+        """Call ~/stop; returns the answer, if it waits for it."""
+        answer, end = self._stopper.call_async(Stop.Request(hold=hold)), self.now + 5.0
+        while wait and not answer.done() and self.now < end:
+            self.go(0.004)
+        return answer.result() if wait else None
+
+    def set(self, **values: object) -> list[str]:
+        """Set parameters, `__` for dots; returns reasons for failures."""
+        return [reason for done, reason in self.planner.set_parameters(**values) if not done]
+
+    def ramping(self, speed: float, seconds: float = 0.5, rows: int = 16, **options: object) -> Callable[[], None]:
+        """Return a function that sends rows of all joints, which reach a speed, rad/s, after `seconds`."""
+        return ramping(self, speed, seconds=seconds, rows=rows, **options)
+
+    # What is found
 
     def late(self) -> list[float]:
         """Ages of messages that arrived after their start, s."""
@@ -177,8 +198,8 @@ class Rig(Loop, Planner, Judged):
         return rates
 
     def levels(self, since: float) -> list[int]:
-        """Levels of the diagnostics after a time."""
-        return [d["level"] for d in self.diagnostics if d["t"] > since]
+        """Levels of the diagnostics after a time, s; -1 if there are none."""
+        return [d["level"] for d in self.diagnostics if d["t"] > since] or [-1]
 
     def diag(self, key: str = "message", default: str = "") -> str:
         """Return a value of the latest diagnostics."""

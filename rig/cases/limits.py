@@ -7,20 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 from std_msgs.msg import String
 
-from ..rig import FREE, Rig
-from .table import case
+from ..rig import Rig
+from .table import case, streaming
 
 
 @case("parameters-in-motion")
 def parameters_in_motion(name: str) -> Iterator[Rig]:
     """During a motion, lead_time and bandwidth change, and velocity limits are set below the present speed."""
-    rig = Rig(limits=FREE, start_from="previous")
-    send, said = rig.ramping(1.0, 0.8, 20), []
-    rig.go(1.5, 0.1, send)
+    (rig, send), said = streaming(1.0, 1.5, 0.8, 20), []
     for parameter, value in (("lead_time", 0.1), ("bandwidth", 5.0), ("lead_time", 0.03), ("lead_time", 0.02)):
         said += rig.set(**{f"publish__{parameter}": value})
         rig.go(0.4, 0.1, send)
-    lowered = rig.t
+    lowered = rig.now
     said += rig.set(limits__velocity=[0.4, 0.4])
     rig.go(2.0, 0.1, send)
     rig.go(9.0)
@@ -35,9 +33,7 @@ def parameters_in_motion(name: str) -> Iterator[Rig]:
 @case("urdf-in-motion")
 def urdf_in_motion(name: str) -> Iterator[Rig]:
     """A URDF with lower limits arrives during a motion, 0.6 rad before its position limit, which the arm keeps."""
-    rig = Rig(limits=None, start_from="previous", limits__urdf="topic", limits__assumed_velocity=2.0)
-    send = rig.ramping(1.0, 0.8, 20)
-    rig.go(1.8, 0.1, send)
+    rig, send = streaming(1.0, 1.8, 0.8, 20, limits=None, limits__urdf="topic", limits__assumed_velocity=2.0)
     hi = rig.place[0] + 0.6
     limit = f'<limit lower="-3" upper="{hi}" velocity="0.5" effort="1" acceleration="4" jerk="100"/>'
     joints = "".join(
@@ -46,7 +42,7 @@ def urdf_in_motion(name: str) -> Iterator[Rig]:
         for i in range(2)
     )
     rig.description.publish(String(data=f'<?xml version="1.0"?><robot name="r"><link name="base"/>{joints}</robot>'))
-    arrived = rig.t
+    arrived = rig.now
     rig.go(3.0, 0.1, send)
     rig.go(1.5)
     rig.rests()
@@ -55,5 +51,4 @@ def urdf_in_motion(name: str) -> Iterator[Rig]:
     speed = np.abs(v[t > arrived + 1.0]).max()
     rig.check(speed <= 0.5005, f"speed 1 s later {speed:.3f} rad/s (limit 0.5)")
     rig.within(limits={"v": 2.0, "a": 16.0, "j": 256.0}, what="assumed at first: ")
-    rig.figures.append(f"{rig.reasons()}, origin {rig.diag('limits')[:60]}")
     yield rig

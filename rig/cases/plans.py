@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..intentions import share_of_way
-from ..loop import NS
-from ..rig import Rig
+from kit.controller import SECOND
+
+from ..rig import LIM, Rig
+from ..senders import share_of_way
 from .table import case
 
 
@@ -17,11 +18,11 @@ def stale(name: str) -> Iterator[Rig]:
     """A plan with an old stamp is refused, or executed within limits to its end and never backwards."""
     by = float(name[6:])
     for mode in ("measured", "previous"):
-        rig = Rig(start_from=mode)
+        rig = Rig(limits=LIM, start_from=mode)
         t = np.linspace(0, 1.6, 33)[1:]
         points = 0.8 * share_of_way(t / 1.6)[:, None] * [1, -1]
-        t0, what = rig.t, f"{mode}: "
-        rig.traj(t, points, rig.clock() - round(by * NS))
+        t0, what = rig.now, f"{mode}: "
+        rig.plan(t, points, rig.clock() - round(by * SECOND))
         rig.go(3.0 if by < 1.2 else 8.0)  # the rest of the plan is slow, and the robot does not hurry to its end
         p = rig.played()[1][-1000:]
         if len(rig.arrivals) > rig.warmed and np.ptp(p, axis=0).max() + np.abs(p[-1]).max() > 1e-9:
@@ -35,9 +36,9 @@ def stale(name: str) -> Iterator[Rig]:
 @case("goal-1")
 def goal_1(name: str) -> Iterator[Rig]:
     """One point at 1 s is reached exactly and at 1 s plus the lead; the motion takes all of that time."""
-    rig = Rig(warm=False)
-    t0 = rig.t
-    rig.traj([1.0], [[0.3, -0.3]])
+    rig = Rig(limits=LIM, warm=False, start_from="measured")
+    t0 = rig.now
+    rig.plan([1.0], [[0.3, -0.3]])
     rig.go(2.0)
     rig.good(forward=[1, -1])
     rig.ends_at([0.3, -0.3])
@@ -53,8 +54,8 @@ def only_names(name: str) -> Iterator[Rig]:
     """No parameter but joint_names is given: nothing is published, and diagnostics say why."""
     rig = Rig(limits=None)
     for _ in range(3):
-        rig.seq(np.ones((16, 2)), 0.04)
-        rig.traj([1.0], [[0.1, 0.1]])
+        rig.sequence(np.ones((16, 2)), 0.04)
+        rig.plan([1.0], [[0.1, 0.1]])
         rig.go(0.4)
     rig.check(not rig.arrivals, f"published {len(rig.arrivals)}")
     rig.check("no_limits" in rig.reasons(), f"{rig.reasons()}")

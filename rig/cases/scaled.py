@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..intentions import share_of_way
-from ..planner import POS, VEL
-from ..rig import FREE, Rig
+from ..rig import LIM, Rig
+from ..senders import share_of_way
 from .table import case
 
 _REPORTS_HZ = 100
@@ -32,7 +31,7 @@ class Scaled(Rig):
 
     def __init__(self, **options: object) -> None:
         self.scales: list[tuple[float, float]] = [(0.0, 1.0)]
-        super().__init__(rate=500, judge=500, reports_hz=_REPORTS_HZ, **options)
+        super().__init__(rate=500, judge=500, reports_hz=_REPORTS_HZ, warm=False, **options)
 
     def slide(self, scale: float) -> None:
         """Move the slider."""
@@ -94,68 +93,51 @@ def _plan(times: np.ndarray) -> np.ndarray:
 
 def _send_plan(rig: Scaled) -> float:
     """Send the plan; returns the time."""
-    begin, times = rig.t, np.linspace(0, _SPAN, 33)[1:]
-    rig.traj(times, _plan(times))
+    begin, times = rig.now, np.linspace(0, _SPAN, 33)[1:]
+    rig.plan(times, _plan(times))
     return begin
 
 
-def _ends_well(rig: Scaled, begin: float) -> Scaled:
+_PLANS = {
+    "scaled-goal-1": (1.0, (), 1.3),
+    "scaled-goal-0.1": (0.1, ((0.5, 0.1),), 8.0),
+    "scaled-steps": (1.0, tuple((0.17, scale) for scale in (0.3, 0.7, 0.1, 1.0, 0.5)), 1.8),
+    "scaled-pause": (1.0, ((0.4, 0.0), (2.0, 0.3)), 2.2),
+}
+"""Speed at which a plan begins, times, s, after which the slider is moved, and the time until the end, s."""
+
+
+@case(*_PLANS)
+def plan(name: str) -> Iterator[Rig]:
+    """A plan is executed at a scaled speed, in steps of the slider or with a pause, along its path and to its end."""
+    rig, (first, slides, last) = Scaled(limits=LIM, start_from="measured"), _PLANS[name]
+    rig.slide(first)
+    rig.go(0.3)
+    begin = _send_plan(rig)
+    for seconds, scale in slides:
+        rig.go(seconds)
+        if seconds > 1.0:
+            waits = [d for d in rig.diagnostics if d["t"] > rig.now - 1.0]
+            rig.check(all(d["level"] == 1 and "paused" in d["message"] for d in waits), f"at 0: {rig.diag()}")
+        elif first < 1.0:
+            rig.check(f"({100 * first:.0f} %)" in rig.diag("controller"), f"controller {rig.diag('controller')}")
+        rig.slide(scale)
+    rig.go(last)
     rig.scaled_well(begin)
     rig.follows_plan(begin, _plan)
     rig.ends_at(_ENDS)
-    return rig
-
-
-@case("scaled-goal-1", "scaled-goal-0.1")
-def goal(name: str) -> Iterator[Rig]:
-    """A plan is executed at that speed, along its path and to its end."""
-    rig, scale = Scaled(warm=False), float(name.rpartition("-")[2])
-    rig.slide(scale)
-    rig.go(0.3)
-    begin = _send_plan(rig)
-    rig.go(0.5)
-    if scale < 1:
-        rig.check(f"({scale:.0%})".replace("%", " %") in rig.diag("controller"), f"controller {rig.diag('controller')}")
-    rig.go(_SPAN / scale)
-    yield _ends_well(rig, begin)
-
-
-@case("scaled-steps")
-def steps(name: str) -> Iterator[Rig]:
-    """The slider is moved in steps in the middle of a plan."""
-    rig = Scaled(warm=False)
-    begin = _send_plan(rig)
-    for scale in (0.3, 0.7, 0.1, 1.0, 0.5):
-        rig.go(0.17)
-        rig.slide(scale)
-    rig.go(1.8)
-    yield _ends_well(rig, begin)
-
-
-@case("scaled-pause")
-def pause(name: str) -> Iterator[Rig]:
-    """A plan waits at 0 for 2 s, goes on at 0.3 and ends."""
-    rig = Scaled(warm=False)
-    begin = _send_plan(rig)
-    rig.go(0.4)
-    rig.slide(0.0)
-    rig.go(2.0)
-    waits = [d for d in rig.diagnostics if d["t"] > rig.t - 1.0]
-    rig.check(all(d["level"] == 1 and "paused" in d["message"] for d in waits), f"at 0: {rig.diag()}")
-    rig.slide(0.3)
-    rig.go(2.2)
-    yield _ends_well(rig, begin)
+    yield rig
 
 
 @case("scaled-stop", "scaled-stop-0")
 def stop(name: str) -> Iterator[Rig]:
     """A stop at 0.3, and one at 0 that ends a waiting plan, need the distance and the time that the answer says."""
-    rig, scale = Scaled(warm=False), 0.0 if name.endswith("0") else 0.3
+    rig, scale = Scaled(limits=LIM, start_from="measured"), 0.0 if name.endswith("0") else 0.3
     begin = _send_plan(rig)
     rig.go(0.3)
     rig.slide(scale)
     rig.go(0.2)
-    place, called = rig.place, rig.t
+    place, called = rig.place, rig.now
     answer = rig.stop()
     rig.go(0.5)
     rig.slide(0.3)
@@ -179,18 +161,18 @@ def stop(name: str) -> Iterator[Rig]:
 def stream(name: str) -> Iterator[Rig]:
     """A policy plans at 10 Hz from the robot's position, at a scaled speed or while the slider moves; then it stops."""
     space, scale = name.split("-")[2:]
-    rig = Scaled(warm=False, limits=FREE, start_from="previous")
+    rig = Scaled()
     speed, dt, rows = 0.4, 0.04, 20
     rig.slide(1.0 if scale == "moved" else float(scale))
     rig.go(0.3)
-    begin, end = rig.t, 3.0
+    begin, end = rig.now, 3.0
 
     def send() -> None:
-        pace = speed * min(rig.t - begin, 0.5, end - (rig.t - begin)) * 2
+        pace = speed * min(rig.now - begin, 0.5, end - (rig.now - begin)) * 2
         if space == "pos":
-            rig.seq(rig.place[:1] + max(pace, 0.0) * dt * np.arange(1, rows + 1), dt, POS)
+            rig.sequence(rig.place[:1] + max(pace, 0.0) * dt * np.arange(1, rows + 1)[:, None] * np.ones(2), dt)
         else:
-            rig.seq(np.full(rows, max(pace, 0.0)), dt, VEL)
+            rig.sequence(np.full((rows, 2), max(pace, 0.0)), dt, space=2)
 
     if scale == "moved":
         random = np.random.default_rng(0)
@@ -209,17 +191,17 @@ def stream(name: str) -> Iterator[Rig]:
 @case("scaled-policy")
 def policy(name: str) -> Iterator[Rig]:
     """A policy goes on by the clock while the slider is at 0 for 1.5 s: afterwards it is followed again."""
-    rig = Scaled(warm=False, limits=FREE, start_from="previous")
+    rig = Scaled()
     speed = 0.4
-    begin, send = rig.t, rig.ramping(speed)
+    begin, send = rig.now, rig.ramping(speed)
     rig.go(1.0, 0.1, send)
     rig.slide(0.0)
     rig.go(1.5, 0.1, send)
     rig.slide(1.0)
     rig.go(1.0, 0.1, send)
-    place, again = rig.place[0], rig.t
+    place, again = rig.place[0], rig.now
     rig.go(1.0, 0.1, send)
-    went = (rig.place[0] - place) / (rig.t - again)
+    went = (rig.place[0] - place) / (rig.now - again)
     rig.check(went > 0.9 * speed, f"at {went:.3f} rad/s, the policy's {speed:g}")
     rig.go(1.5)
     rig.scaled_well(begin, most_jump=_MOST_RAD)

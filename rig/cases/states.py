@@ -9,18 +9,16 @@ import numpy as np
 from sensor_msgs.msg import JointState
 
 from ..loop import doubles
-from ..rig import FREE, Rig
+from ..rig import Rig
 from .stops import one_old_state
-from .table import case
+from .table import case, streaming
 
 
 @case("nan-velocity")
 def nan_velocity(name: str) -> Iterator[Rig]:
     """Velocities in joint_states are NaN, as joint_state_broadcaster sends them for a joint that has none."""
-    rig = Rig(limits=FREE, start_from="previous")
-    send = rig.ramping(0.5)
-    rig.go(1.5, 0.1, send)
-    bad = rig.t
+    rig, send = streaming(0.5, 1.5)
+    bad = rig.now
 
     def nan(m: JointState) -> JointState:
         m.velocity = doubles([math.nan] * 2)
@@ -44,11 +42,11 @@ def nan_velocity(name: str) -> Iterator[Rig]:
 @case("no-states")
 def no_states(name: str) -> Iterator[Rig]:
     """No joint_states come, as with a wrong name: the node must not move an arm that it cannot see."""
-    rig = Rig(limits=FREE, start_from="previous", listen_states=False)
-    since = rig.t + 0.6
+    rig = Rig(states_hz=0)
+    since = rig.now + 0.6
     rig.go(2.0, 0.1, rig.ramping(0.5))
     rig.go(1.0)
-    published, level = len(rig.arrivals), max(rig.levels(since), default=-1)
+    published, level = len(rig.arrivals), max(rig.levels(since))
     said = f"level {level} '{rig.diag()[:70]}', {rig.reasons()}"
     rig.check(not published, f"{published} trajectories published without any joint state; {said}")
     yield rig
@@ -57,11 +55,9 @@ def no_states(name: str) -> Iterator[Rig]:
 @case("old-state")
 def old_state(name: str) -> Iterator[Rig]:
     """At 0.8 rad/s, a second publisher sends one joint state with a stamp 0.2 s old; the stream goes on."""
-    rig = Rig(limits=FREE, start_from="previous")
-    send = rig.ramping(0.8, 0.8)
-    rig.go(1.6, 0.1, send)
+    rig, send = streaming(0.8, 1.6, 0.8)
     one_old_state(rig)
-    at = rig.t
+    at = rig.now
     rig.go(2.5, 0.1, send)
     rig.go(1.5)
     rig.steps(at)

@@ -7,26 +7,25 @@ from collections.abc import Iterator
 import numpy as np
 from sensor_msgs.msg import JointState
 
+from kit.controller import SECOND
 from traj_integrator_ros.client import set_stamp, stamp_of
 
-from ..loop import NS
-from ..planner import VEL
-from ..rig import FREE, LIM, Rig
-from .table import case
+from ..rig import LIM, Rig
+from .table import case, streaming
 
 
 @case("stop-service", "stop-velocities")
 def stops(name: str) -> Iterator[Rig]:
     """A stop at 1 rad/s leads to rest within 0.3 s and 0.1 rad, and never backwards."""
-    rig = Rig(start_from="previous")
-    rig.ramping(1.0, rows=60, begin=rig.t)()
+    rig = Rig(limits=LIM)
+    rig.ramping(1.0, rows=60)()
     rig.go(1.5)
-    n, asked, answer = len(rig.arrivals), rig.t, None
+    n, asked, answer = len(rig.arrivals), rig.now, None
     if name == "stop-service":
         answer = rig.stop()
     else:
-        rig.seq(np.zeros((5, 2)), 0.05, VEL)
-    called = rig.t - asked
+        rig.sequence(np.zeros((5, 2)), 0.05, space=2)
+    called = rig.now - asked
     rig.go(2.5)
     rig.check(len(rig.arrivals) > n, f"answered by {len(rig.arrivals) - n}, {rig.reasons()}")
     t, p, v, *_ = rig.rates(asked)
@@ -47,11 +46,9 @@ def stops(name: str) -> Iterator[Rig]:
 @case("states-end")
 def states_end(name: str) -> Iterator[Rig]:
     """Joint states end during a stream: the robot rests for good after state_timeout and a brake."""
-    rig = Rig(start_from="previous")
-    send = rig.ramping(0.5)
-    rig.go(2.0, 0.1, send)
+    rig, send = streaming(0.5, 2.0, limits=LIM)
     rig.speak = False
-    ended = rig.t
+    ended = rig.now
     rig.go(3.0, 0.1, send)
     rig.within()
     rig.rests(ended + 0.5 + 0.35)
@@ -64,23 +61,23 @@ def states_end(name: str) -> Iterator[Rig]:
 def frozen(name: str) -> Iterator[Rig]:
     """The arm is blocked in a motion: the command stops near it, and goes on after release; reports may end, too."""
     speed = {"frozen-first": 0.1, "frozen-fast": 1.5}.get(name, 0.5)
-    rig = Rig(limits=LIM, start_from="previous")
+    rig = Rig(limits=LIM)
     if name != "frozen-first":  # so that the play of its joints is seen in both directions
-        rig.seq(0.05 * np.sin(np.pi / 2.4 * 0.05 * np.arange(1, 49))[:, None] ** 2 + np.zeros(2), 0.05)
+        rig.sequence(0.05 * np.sin(np.pi / 2.4 * 0.05 * np.arange(1, 49))[:, None] ** 2 + np.zeros(2), 0.05)
         rig.go(3.0)
     send = rig.ramping(speed)
     rig.go(1.4, 0.1, send)
-    at, place = rig.t, rig.robot._place.copy()
+    at, place = rig.now, rig.robot.output()[0]
     rig.event(lambda r: setattr(r, "frozen", True))
     rig.reporter, reporter = None if name == "frozen-silent" else rig.reporter, rig.reporter
     rig.go(3.0, 0.1, send if speed < 1 else None)
-    rig.check(max(rig.levels(at), default=0) >= 2, "diagnostics report it")
-    released = rig.t
+    rig.check(max(rig.levels(at)) >= 2, "diagnostics report it")
+    released = rig.now
     rig.event(lambda r: setattr(r, "frozen", False))
     rig.reporter = reporter
     n = len(rig.arrivals)
     rig.go(2.0)
-    rig.go(1.0, 0.1, rig.ramping(speed, begin=rig.t, off=rig.place[0]))
+    rig.go(1.0, 0.1, rig.ramping(speed))
     rig.check(len(rig.arrivals) > n, f"taken again after release: {len(rig.arrivals) - n}")
     rig.go(1.0)
     apart = rig.rates(at, released)[1] - place
@@ -111,7 +108,7 @@ def one_old_state(rig: Rig, by: float = 0.2) -> None:
     def old(m: JointState) -> list[JointState]:
         rig.filter = None
         older = JointState(name=m.name, position=m.position, velocity=m.velocity)
-        set_stamp(older, stamp_of(m) - round(by * NS))
+        set_stamp(older, stamp_of(m) - round(by * SECOND))
         return [m, older]
 
     rig.filter = old
@@ -120,9 +117,7 @@ def one_old_state(rig: Rig, by: float = 0.2) -> None:
 @case("hold", "hold-old-state", "hold-reactivate", "hold-respawn")
 def hold(name: str) -> Iterator[Rig]:
     """After ~/stop with hold, the arm stays whatever happens to the node, which is restarted with `start_held`."""
-    rig = Rig(limits=FREE, start_from="previous")
-    send = rig.ramping(0.4)
-    rig.go(1.5, 0.1, send)
+    rig, send = streaming(0.4, 1.5)
     answer = rig.stop(hold=True)
     rig.go(1.0, 0.1, send)
     if name == "hold":
@@ -130,20 +125,20 @@ def hold(name: str) -> Iterator[Rig]:
     elif name == "hold-old-state":
         one_old_state(rig)
     elif name == "hold-reactivate":
-        rig.lifecycle(4)
+        rig.planner.change_state("deactivate")
         rig.go(0.1)
-        rig.lifecycle(3)
+        rig.planner.change_state("activate")
     else:
         rig.respawn(publish__start_held=True)
         rig.wait_active(25)
     rig.go(0.3)
     place, n = rig.place[0], len(rig.arrivals)
-    rig.go(1.5, 0.1, rig.ramping(0.4, begin=rig.t, off=place))
+    rig.go(1.5, 0.1, rig.ramping(0.4))
     moved = abs(rig.place[0] - place)
     rig.check(
         moved < 1e-6,
         f"while held, moves {moved * 1e3:.1f} mrad by {len(rig.arrivals) - n} messages; diagnostics "
-        f"held={rig.diag('held')} level {rig.diag('level')}; answer '{answer and answer.message}'",
+        f"held={rig.diag('held')} level {rig.diag('level')}; answer '{answer.message}'",
     )
     rig.go(1.5)
     rig.good()
@@ -153,8 +148,8 @@ def hold(name: str) -> Iterator[Rig]:
 @case("stop-silent", "stop-silent-states")
 def stop_silent(name: str) -> Iterator[Rig]:
     """~/stop brakes even if reports of the controller, or joint states too, have ended."""
-    rig = Rig(limits=FREE, start_from="previous", max_horizon=1000)
-    rig.ramping(0.5, 0.8, 159, begin=rig.t)()
+    rig = Rig(max_horizon=1000)
+    rig.ramping(0.5, 0.8, 159)()
     rig.go(1.6)
     rig.reporter, kept = None, rig.reporter
     rig.speak = name != "stop-silent-states"
@@ -166,11 +161,9 @@ def stop_silent(name: str) -> Iterator[Rig]:
     travel = rig.place[0] - place
     rig.check(
         travel < 0.15,
-        f"called at {moving:.2f} rad/s, went on for {travel:.3f} rad in 1.5 s; answer: {answer and answer.success}, "
-        f"'{answer and answer.message}', {answer and answer.duration:.2f} s; {len(rig.arrivals) - n} messages",
+        f"called at {moving:.2f} rad/s, went on for {travel:.3f} rad in 1.5 s; answer: {answer.success}, "
+        f"'{answer.message}', {answer.duration:.2f} s; {len(rig.arrivals) - n} messages",
     )
-    if kept is None:
-        rig.figures.append("(no reports in this run)")
     rig.reporter, rig.speak = kept, True
     rig.go(7.0)
     rig.good()

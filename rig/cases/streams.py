@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..intentions import ramp, way
-from ..rig import FREE, Rig
+from ..rig import Rig
+from ..senders import policy, ramp, way
 from .table import case
 
 _MEANT = 1.2, 4.0, 60.0
 """Velocity, acceleration and jerk of plans."""
+_EXACT = {"bias": 0.0, "noise": 0.0, "jitter": 0.015}
+"""Chunks without errors, up to 15 ms late."""
 _LAGGING = {"lag": 0.04}
 _ARMS = {
     "chunks-lag": {**_LAGGING, "droop": [0.01, -0.02]},
@@ -24,10 +26,10 @@ _ARMS = {
 def chunks(name: str) -> Iterator[Rig]:
     """Chunks at 10 Hz with jitter: acceleration and jerk, and the deviation from the intended motion."""
     blend = name == "chunks-blend"
-    parameters = {"publish__lead_in": False} if blend else {}
-    rig = Rig(limits=FREE, start_from="previous", arm=_ARMS.get(name), hard=not blend, **parameters)
-    at, t0 = way(5, _MEANT, 1.0, 4.0, [0, 0], rig.t + 0.3), rig.t
-    sent = rig.stream(at, 5.0, inference=0.15 if name == "chunks-inference" else 0.0)
+    parameters = {"arm": {"hard_replacement": False}, "publish__lead_in": False} if blend else {"arm": _ARMS.get(name)}
+    rig = Rig(**parameters)
+    at, t0 = way(5, _MEANT, 1.0, 4.0, [0, 0], rig.now + 0.3), rig.now
+    sent = policy(rig, at, 5.0, inference=0.15 * (name == "chunks-inference"), **_EXACT)
     rig.go(2.5)
     # Blending repeats a cycle at each replacement, which no sender can prevent: shown, not judged.
     *_, a, j = rig.follows(at, sent - 2, t0 + 1.2, t0 + 5.0, np.inf if blend else 3e-3)
@@ -41,12 +43,12 @@ def chunks(name: str) -> Iterator[Rig]:
 
 
 @case("policy")
-def policy(name: str) -> Iterator[Rig]:
+def pausing(name: str) -> Iterator[Rig]:
     """A policy sends chunks at 10 Hz for half a minute, 150 ms late and with pauses, to joints that lag by 40 ms."""
-    rig, random_ = Rig(7, limits=FREE, start_from="previous", publish__lead_time=0.05, arm=_LAGGING), random.Random(4)
+    rig, random_ = Rig(7, publish__lead_time=0.05, arm=_LAGGING), random.Random(4)
     for seed in range(6):
-        at = way(seed, (0.5, 2.0, 20.0), 0.3, 3.0, rig.place, rig.t + 0.3)
-        rig.stream(at, random_.uniform(2.0, 6.0), inference=0.15)
+        at = way(seed, (0.5, 2.0, 20.0), 0.3, 3.0, rig.place, rig.now + 0.3)
+        policy(rig, at, random_.uniform(2.0, 6.0), inference=0.15, **_EXACT)
         rig.go(random_.uniform(1.0, 2.0))
     rig.go(1.0)
     rig.good()
@@ -56,9 +58,13 @@ def policy(name: str) -> Iterator[Rig]:
 @case("end")
 def end(name: str) -> Iterator[Rig]:
     """Chunks end while the robot moves: it stops within the limits, and not backwards."""
-    rig = Rig(limits=FREE, start_from="previous")
-    t0 = rig.t + 0.3
-    rig.stream(lambda x: np.repeat(ramp(x - t0, 1.0, 0.8)[:, None], 2, 1)[None], 1.5, horizon=12)
+    rig = Rig()
+    t0 = rig.now + 0.3
+
+    def at(x: np.ndarray) -> np.ndarray:
+        return np.repeat(ramp(x - t0, 1.0, 0.8)[:, None], 2, 1)[None]
+
+    policy(rig, at, 1.5, rows=12, inference=0.0, **_EXACT)
     rig.go(2.0)
     rig.good()
     rig.back(allowed=1e-4)
@@ -69,9 +75,9 @@ def end(name: str) -> Iterator[Rig]:
 def period(name: str) -> Iterator[Rig]:
     """The controller runs at 500 or 100 Hz, and the motion is judged at its cycles."""
     rate = 1000 // int(name[7:-2])
-    rig = Rig(limits=FREE, start_from="previous", rate=rate, states_hz=rate, judge=rate)
-    at, t0 = way(6, _MEANT, 1.0, 4.0, [0, 0], rig.t + 0.3), rig.t
-    sent = rig.stream(at, 5.0)
+    rig = Rig(rate=rate, states_hz=rate, judge=rate)
+    at, t0 = way(6, _MEANT, 1.0, 4.0, [0, 0], rig.now + 0.3), rig.now
+    sent = policy(rig, at, 5.0, inference=0.0, **_EXACT)
     rig.go(2.5)
     a = np.abs(rig.follows(at, sent, t0 + 1.2, t0 + 5.0)[3]).max()
     rig.check(a < 5.0, f"a {a / 4:.2f}x meant")

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from math import copysign
-
 import numpy as np
 
-from .arms import ARMS
-from .arms import wall as wall_of
-from .drives import Drive
-from .free import begun
+from ..senders import plan_to, ramping, share_of_way
+from .free import to_and_fro
 from .loop import Loop
-from .motions import plan_to, policy, ramp, share_of_way
+from .scene import Figures
 
 _TOUCHES_N = 3.0
 _TRIES = 5
 
 
-def met(loop: Loop, joint: int, begin: float, end: float, speed: float) -> dict[str, float]:
+def met(loop: Loop, joint: int, begin: float, speed: float) -> Figures:
     """Return figures of a contact: when the command slows, and with which force the arm presses."""
-    log = loop.log(begin)
+    log, end = loop.log(begin), loop.now
     touching = np.flatnonzero(log.force > _TOUCHES_N)
     if not len(touching):
         return {"unnoticed_s": np.inf, "touched": 0.0}
@@ -29,42 +25,38 @@ def met(loop: Loop, joint: int, begin: float, end: float, speed: float) -> dict[
     noticed = log.time[slows[0]] if len(slows) else np.inf
 
     def between(a: float, b: float) -> np.ndarray:
-        return log.force[(log.time >= a) & (log.time <= min(b, end))]
+        return log.force[(log.time >= a) & (log.time <= b)]
 
-    gap = np.abs(log.command - log.place)[first : np.searchsorted(log.time, end)]
     return {
         "early": float(loop.guard.brakes > 0 and not np.isfinite(noticed)),
         "unnoticed_s": float(noticed - log.time[first]),
         "force_most": float(between(log.time[first] + 0.05, end).max(initial=0.0)),
         "force_1s": float(np.median(between(noticed + 0.9, noticed + 1.1))) if np.isfinite(noticed) else np.inf,
         "force_last": float(np.median(between(end - 0.2, end))),
-        "gap_mrad": 1e3 * float(gap.max()),
+        "gap_mrad": 1e3 * float(np.abs(log.command - log.place)[first:].max()),
     }
 
 
-def wall(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", speed: float = 1.0, joint: int = 0,
-         angle: float = 0.6, seconds: float = 3.0, stiffness: float = 0.0, streamed: bool = False, first: float = 0.0,
-         payload: float = 0.0, width: float | None = None, **parameters: object) -> dict[str, float]:  # fmt: skip
+def ran_into(
+    loop: Loop, seed: int, *, speed: float, joint: int, angle: float, seconds: float = 3.0, streamed: bool = False,
+    first: float = 0.0, width: float | None = None,
+) -> Figures:  # fmt: skip
     """A stream runs into a wall and goes on for a while; later a plan leads back from the measured state.
 
     With a `width`, m, the hand closes around an object meanwhile.
     """
-    toward = copysign(1.0, speed) * (np.arange(len(ARMS[arm].joints)) == joint)
-    pose = np.array(ARMS[arm].home, float) + angle * toward
-    world = wall_of(ARMS[arm], pose, toward, stiffness=stiffness)
-    loop = begun(arm, drive, seed, robot={"world": world, "payload": payload}, **parameters)
     loop.go(0.01 * seed)
     home = loop.place
-    if first:
-        to_and_fro(loop, joint, first)
+    if first:  # so that the monitor learns a lag that stiction causes
+        to_and_fro(loop, speed=first, amplitude=0.1, joint=joint, seconds=0.4 / first, settle=0.0)
     begin, finger = loop.now, None
     if width is not None:
         loop.robot.object.offer(width)
         finger = loop.robot.arm.gripper.closed
-    send = ramp(loop, joint, speed, angle + (1.2 if joint == 0 else 0.8), finger=finger)
+    send = ramping(loop, speed, joint=joint, goal=angle + (1.2 if joint == 0 else 0.8), finger=finger)
     loop.go(angle / abs(speed) + 0.4 + seconds, 0.1, send)
     loop.go(2.0)
-    figures = met(loop, joint, begin, loop.now, speed)
+    figures = met(loop, joint, begin, speed)
     figures["brakes"], tries = loop.guard.brakes, 0
     while tries < _TRIES and np.abs(loop.robot.output()[0] - home).max() > 0.06:
         tries += 1
@@ -84,57 +76,31 @@ def wall(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", speed
     return figures | {"tries": tries, "home_off_mrad": 1e3 * float(np.abs(loop.robot.output()[0] - home).max())}
 
 
-def to_and_fro(loop: Loop, joint: int, speed: float, amplitude: float = 0.1) -> None:
-    """Move there and back slowly, so that the monitor learns a lag that stiction causes."""
-    base, begin = loop.place, loop.now
-
-    def at(times: np.ndarray) -> np.ndarray:
-        rows = np.repeat(base[None], len(times), 0)
-        phase = np.pi / 2 * np.maximum(times - begin, 0.0) * speed / amplitude
-        rows[:, joint] += amplitude * np.arcsin(0.985 * np.sin(phase)) / np.arcsin(0.985)
-        return np.stack([rows, 0 * rows, 0 * rows])
-
-    policy(loop, at, 4 * amplitude / speed, bias=0.0, noise=0.0)
-    loop.go(1.5)
-
-
-def pushed(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", newton: float = 80.0, seconds: float = 0.8,
-           moving: float = 0.0, **parameters: object) -> dict[str, float]:  # fmt: skip
+def pushed(loop: Loop, seed: int, *, newton: float = 80.0, seconds: float = 0.8, moving: float = 0.0) -> Figures:
     """A person pushes the hand sideways and lets go during a stream; then a plan begins at the command."""
-    loop = begun(arm, drive, seed, **parameters)
-    home, begin, begin_s = loop.place, loop.now, loop.clock_s + 1.0
+    home, begin_s = loop.place, loop.clock_s + 1.0
 
     def force(time_s: float) -> np.ndarray:
         x = (time_s - begin_s) / seconds
         return np.array([0.0, newton * np.sin(np.pi * x) ** 2 if 0 < x < 1 else 0.0, 0.0])
 
     loop.robot.force = force
-    send = ramp(loop, 0, -moving, moving * 1.6) if moving else lambda: loop.sequence(np.repeat(home[None], 24, 0), 0.04)
-    loop.go(4.0, 0.1, send)
+    loop.go(4.0, 0.1, ramping(loop, -moving, joint=0, goal=moving * 1.6))
     loop.go(1.5)
-    log = loop.log(begin)
     now, x = loop.place, np.linspace(0.0, 1.0, 21)
     loop.plan(2.0 * x, now + share_of_way(x)[:, None] * (home + 0.1 - now))
     loop.go(3.0)
-    return {
-        "brakes": loop.guard.brakes,
-        "refused": len(loop.refused),
-        "pushed_mrad": 1e3 * float(np.abs(log.command - log.place).max()),
-        "next_off_mrad": 1e3 * float(np.abs(loop.robot.output()[0] - home - 0.1).max()),
-    }
+    return {"next_off_mrad": 1e3 * float(np.abs(loop.robot.output()[0] - home - 0.1).max())}
 
 
-def insisting(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: float = 0.3, joint: int = 0,
-              angle: float = 0.4, seconds: float = 8.0, what: str = "positions",
-              **parameters: object) -> dict[str, float]:  # fmt: skip
+def insisting(
+    loop: Loop, seed: int, *, speed: float, joint: int, angle: float, seconds: float = 8.0, what: str = "positions"
+) -> Figures:
     """A sender plans into an obstacle, again and again from where it sees the arm; then it goes back.
 
     Last, it goes to a place before the obstacle. `what` are chunks of positions or velocities, or plans to a goal.
     """
-    toward = np.arange(len(ARMS[arm].joints)) == joint
-    pose = np.array(ARMS[arm].home, float) + angle * toward
-    loop = begun(arm, drive, seed, robot={"world": wall_of(ARMS[arm], pose, 1.0 * toward)}, **parameters)
-    begin = loop.now
+    toward, begin = np.arange(loop.robot.dof) == joint, loop.now
 
     def send(speed: float = speed, rows: int = 24) -> None:
         ways = speed * 0.04 * np.arange(1, rows + 1)[:, None] * toward
@@ -148,7 +114,7 @@ def insisting(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: f
 
     every = 1.5 if what == "plans" else 0.1
     loop.go(seconds, every, send)
-    figures = met(loop, joint, begin, loop.now, speed) | {"brakes": loop.guard.brakes}
+    figures = met(loop, joint, begin, speed)
     loop.go(2.0)
     place = loop.robot.output()[0][joint]
     loop.go(1.0, every, lambda: send(-speed))

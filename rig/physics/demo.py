@@ -1,4 +1,4 @@
-"""A Panda with masses under an optimizer's motion, a jittery policy, a push and a stop: `make demo-arm` draws it.
+"""A Panda with masses under an optimizer's motion, a jittery policy, a push and a stop: `make demo ARGS=--arm`.
 
 The demo's optimizer asks a node for costs and gradients; its motion is executed, like all that follows, in simulated
 time. For comparison, the same input also goes straight to the controller, with rows as points.
@@ -6,7 +6,6 @@ time. For comparison, the same input also goes straight to the controller, with 
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 from functools import partial
@@ -15,19 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.players import points_ahead
 from kit.node_process import NodeProcess
 from traj_integrator_ros.client import IntegratorClient
 from traj_integrator_ros.demo.optimizer import Problem, minimized
-from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.motions.figures import BLUE, MOTION_GREY, ORANGE, figure
-from traj_integrator_ros.requests.inputs import Actions, Positions
-from traj_integrator_ros.tools.command_line import ToolFailure, positive, run_tool
+from traj_integrator_ros.tools.command_line import ToolFailure
 
+from ..senders import policy
 from .arms import ARMS
-from .loop import Log, Loop
-from .motions import course, policy
+from .loop import Log, Loop, Straight
 from .packages import Absent, mujoco_module
 from .robot import PhysicalRobot
 
@@ -66,45 +62,13 @@ class Story(NamedTuple):
     """What the node says about the gripper at the time of the push."""
 
 
-class Straight(Loop):
-    """The loop without the node: rows are points of trajectories, and a stop holds where the arm is measured."""
-
-    def stop(self, hold: bool = False) -> ExecutableTrajectory | None:
-        """Hold the present position."""
-        place = self.robot.measured()[0][None]
-        self._received(self._ns, 0, (np.array([self.robot.period]), place, 0 * place, 0 * place))
-        return None
-
-    def _take_state(self, at_ns: int, stamp_ns: int, position: np.ndarray, velocity: np.ndarray) -> None:
-        pass
-
-    def _tick(self, at_ns: int) -> None:
-        pass
-
-    def _asked(self, at_ns: int, execute: object, plan: Actions | Positions) -> None:
-        if isinstance(plan, Actions):
-            ahead = 1e-9 * ((plan.stamp_ns or at_ns) - at_ns) + plan.dt * np.arange(1, len(plan.data) + 1)
-            self._received(at_ns, 0, points_ahead(ahead, plan.data))
-            return
-        times_ns = np.rint(1e9 * np.asarray(plan.times)).astype(np.int64)
-        self._received(at_ns, 0, (times_ns, plan.positions, plan.velocities, plan.accelerations))
-
-
-def main() -> int:
-    """Draw, and print the largest accelerations; return 0, or an exit code that all tools have."""
-    parser = argparse.ArgumentParser(prog="python -m rig.physics.demo", description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("build/demo_arm.png"), help="default: %(default)s")
-    parser.add_argument("--seconds", type=positive, default=5.0, help="of the policy (default: %(default)s)")
-    options = parser.parse_args()
-    return run_tool("demo-arm", lambda: _main(options.out, options.seconds))
-
-
-def _main(out: Path, seconds: float) -> int:
+def draw_arm(path: Path, seconds: float) -> None:
+    """Draw, with a policy of so many seconds, and print the largest accelerations. Raises ToolFailure."""
     try:
         mujoco_module()
     except Absent as absent:
         raise ToolFailure(str(absent)) from None
-    out.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     motion = optimized(np.array(ARMS["panda"].home))
     ways = {"straight to the controller": Straight, "with the node": Loop}
     stories = {name: run_story(kind, seconds, motion) for name, kind in ways.items()}
@@ -112,9 +76,8 @@ def _main(out: Path, seconds: float) -> int:
         commanded, felt = (np.abs(part).max() for part in accelerations(story.log))
         said = f"; grasped: {story.grasped}" if story.grasped else ""
         print(f"{name}: commanded at most {commanded:,.0f} rad/s², felt {felt:,.0f} rad/s²{said}")
-    draw(stories, out)
-    print(f"written: {out}")
-    return 0
+    draw(stories, path)
+    print(f"written: {path}")
 
 
 def run_story(kind: type[Loop], seconds: float, motion: tuple[np.ndarray, ...]) -> Story:
@@ -137,7 +100,7 @@ def run_story(kind: type[Loop], seconds: float, motion: tuple[np.ndarray, ...]) 
 
     robot.force = force
     parts[f"pushed, {PUSH_N:.0f} N"] = pushed_s
-    moves, gripper = course(loop, 4, seconds + 1, begin + 0.2, SHARE), ARM.gripper
+    moves, gripper = loop.course(4, seconds + 1, begin + 0.2, SHARE), ARM.gripper
 
     def at(times: np.ndarray) -> np.ndarray:
         states = moves(times)
@@ -215,7 +178,3 @@ def draw(stories: dict[str, Story], path: Path) -> None:
             column[3].set_xlabel("time [s]")
         for axes, label in zip(panels[:, 0], ("position [rad]", *["acceleration [rad/s²]"] * 2, "[mm]"), strict=True):
             axes.set_ylabel(label)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from .free import begun, of_free
-from .loop import Log, Loop
-from .motions import course, policy, ramp
+from ..senders import policy, ramping
+from .loop import Loop
+from .scene import Figures
 
 
-def of_command(loop: Loop, begin: float) -> dict[str, float]:
+def of_command(loop: Loop, begin: float) -> Figures:
     """Return figures of the command: its distance, and its fastest cycle as a share of the velocity limits."""
-    log: Log = loop.log(begin)
+    log = loop.log(begin)
     speeds = np.abs(np.diff(log.command, axis=0)) / loop.robot.period * 1e9
     return {
         "way": float(np.abs(log.command - log.command[0]).max()),
@@ -19,17 +19,15 @@ def of_command(loop: Loop, begin: float) -> dict[str, float]:
     }
 
 
-def drawn(seed: int) -> tuple[np.random.Generator, dict[str, str]]:
-    """Return a random generator, and an arm with drives."""
+def drawn(seed: int) -> dict[str, object]:
+    """Draw an arm with drives, and go on with what has drawn it."""
     random = np.random.default_rng(71 + seed)
     arm, drives = [("panda", ["pd3", "pd6", "pd12", "stiff"]), ("ur5e", ["cascade", "cascade_ff"])][random.integers(2)]
-    return random, {"arm": arm, "drive": str(random.choice(drives))}
+    return {"arm": arm, "drive": str(random.choice(drives)), "random": random}
 
 
-def slips(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+def slips(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """The encoder of a joint slips at rest, while nothing is sent."""
-    random, arm = drawn(seed)
-    loop = begun(seed=seed, reports=reports, **arm, **parameters)
     begin = loop.now
     loop.go(0.5)
     joint = random.integers(loop.robot.dof)
@@ -38,10 +36,8 @@ def slips(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[
     return of_command(loop, begin) | {"unnoticed": float(loop.guard.brakes == 0)}
 
 
-def contradicted(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+def contradicted(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """A second publisher sends other positions; then plans come to stay at the measured position."""
-    random, arm = drawn(seed)
-    loop = begun(seed=seed, reports=reports, **arm, **parameters)
     place = random.choice([-1.0, 1.0]) * random.uniform(0.05, 1.0) + loop.robot.home
     loop.publishes_too(place, random.choice([10.0, 50.0, 100.0, 250.0]))
     loop.go(0.3)
@@ -53,69 +49,56 @@ def contradicted(seed: int = 0, *, reports: bool = True, **parameters: object) -
     return of_command(loop, begin) | {"begun": len(loop.sent) - sent}
 
 
-def stalled(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+def stalled(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """The network stalls in both directions during a motion; the policy goes on."""
-    random, arm = drawn(seed)
-    loop = begun(seed=seed, reports=reports, **arm, **parameters)
     begin = loop.now
-    at = course(loop, 3 + seed, 4.0, begin + 0.3, 0.4)
+    at = loop.course(3 + seed, 4.0, begin + 0.3, 0.4)
     loop.stall = begin + 1.3, begin + 1.3 + random.uniform(0.05, 1.0)
     policy(loop, at, 4.0, seed=seed)
     loop.go(1.5)
     return of_command(loop, begin)
 
 
-def stopped_in_a_stall(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+def stopped_in_a_stall(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """As `stalled`, with a stop in the stall, which the controller may refuse on arrival; then a policy goes on."""
-    random, arm = drawn(seed)
-    loop = begun(seed=seed, reports=reports, **arm, **parameters)
     begin, lasts = loop.now, random.uniform(0.05, 1.0)
-    at = course(loop, 3 + seed, 4.0, begin + 0.3, 0.4)
+    at = loop.course(3 + seed, 4.0, begin + 0.3, 0.4)
     loop.stall = begin + 1.3, begin + 1.3 + lasts
     policy(loop, at, 1.3 + random.uniform(0.05, lasts), seed=seed)  # Before, the node cannot know of the stall.
     loop.stop()
     loop.go(2.0)
     stood = float(np.abs(loop.robot.reference.velocity).max())
-    policy(loop, course(loop, 4 + seed, 2.0, loop.now + 0.3, 0.4), 2.5, seed=seed)
+    policy(loop, loop.course(4 + seed, 2.0, loop.now + 0.3, 0.4), 2.5, seed=seed)
     loop.go(1.5)
     return of_command(loop, begin) | {"moves": stood}
 
 
-def misread(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+def misread(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """Single joint states are far off while a policy moves the arm."""
-    random, arm = drawn(seed)
-    loop = begun(seed=seed, reports=reports, **arm, **parameters)
     begin = loop.now
-    at = course(loop, 3 + seed, 4.0, begin + 0.3, 0.4)
+    at = loop.course(3 + seed, 4.0, begin + 0.3, 0.4)
     for _ in range(4):
-        loop.misread = (
-            random.choice([-1.0, 1.0]) * random.uniform(0.2, 2.0) * np.eye(loop.robot.dof)[random.integers(6)]
-        )
+        joint = np.eye(loop.robot.dof)[random.integers(6)]
+        loop.misread = random.choice([-1.0, 1.0]) * random.uniform(0.2, 2.0) * joint
         policy(loop, at, 1.0, seed=seed)
     loop.go(1.5)
-    return of_free(loop, begin) | of_command(loop, begin)
+    return of_command(loop, begin)
 
 
-def missed(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+def missed(loop: Loop, seed: int, *, random: np.random.Generator) -> None:
     """A bus loses joint states for 40 to 200 ms, at rest and in slow motion."""
-    random, arm = drawn(seed)
-    loop = begun(seed=seed, reports=reports, **arm, **parameters)
-    begin = loop.now
     joint, speed, send = int(random.integers(3)), random.uniform(0.03, 0.15), None
     for number in range(8):
         missing = loop.now + random.uniform(0.0, 0.3)
         loop.missing = missing, missing + random.uniform(0.04, 0.2)
         if number == 2:
-            send = ramp(loop, joint, speed, 0.4)
+            send = ramping(loop, speed, joint=joint, goal=0.4)
         loop.go(0.6, 0.1, send)
     loop.go(1.5)
-    return of_free(loop, begin)
 
 
-def passed_by(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+def passed_by(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """Somebody holds the hand back for a while; a policy plans to its goal from the measured position."""
-    random, arm = drawn(seed)
-    loop = begun(seed=seed, reports=reports, **arm, **parameters)
     home, begin_s = loop.place, loop.clock_s
     goal, until_s = home + 0.6 * (np.arange(loop.robot.dof) == 0), begin_s + random.uniform(1.5, 6.0)
 

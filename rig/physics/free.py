@@ -2,74 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from soak.streams.plans import Bounds, Way
 
+from ..senders import policy, share_of_way
 from .drives import Drive
 from .loop import Loop
-from .motions import bounds_of, course, policy, share_of_way, warm, within
-from .robot import PhysicalRobot
-
-SMALL = {"resolution": 1.534e-3, "velocity_hz": 8.0, "rate": 100}
-"""Arguments of a small robot's arm: encoders of 4,096 steps, a bus of 100 Hz."""
-_SMALL = {"so101": SMALL, "hobby": SMALL | {"backlash": np.pi / 180}}
-"""Drives of small robots; gears have a play of 1 degree behind soft ones."""
+from .scene import Figures
 
 
-def begun(arm: str = "panda", drive: str | Drive = "pd6", seed: int = 0, *, settle: float = 1.0, warms: bool = True,
-          reports: bool = True, robot: dict | None = None, **parameters: object) -> Loop:  # fmt: skip
-    """Return a loop whose arm has settled and, if it `warms`, has moved by 2 degrees."""
-    small = _SMALL.get(drive, {}) if isinstance(drive, str) else {}
-    made = PhysicalRobot(arm, drive, **small | (robot or {}))
-    made.settle(settle)
-    times = {"states_hz": 50.0, "jitter": 0.004} if small else {}
-    loop = Loop(made, seed=seed, reports_hz=50.0 if reports else 0.0, **times, **parameters)
-    loop.go(0.3)
-    if warms:
-        warm(loop)
-    return loop
-
-
-def of_free(loop: Loop, begin: float) -> dict[str, float]:
-    """Return figures of an undisturbed motion."""
-    log = loop.log(begin)
-    return {
-        "brakes": loop.guard.brakes,
-        "refused": len(loop.refused),
-        "error_mrad": 1e3 * float(np.abs(log.command - log.place).max()),
-    }
-
-
-def streamed(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", share: float = 0.4, payload: float = 0.0,
-             reach: float = 0.6, seconds: float = 8.0, hz: float = 10.0, rows: int = 24, dt: float = 0.04,
-             bias: float = 0.003, **parameters: object) -> dict[str, float]:  # fmt: skip
+def streamed(loop: Loop, seed: int, *, share: float = 0.4, reach: float = 0.6, seconds: float = 8.0,
+             **options: object) -> None:  # fmt: skip
     """A policy streams chunks along a course."""
-    loop = begun(arm, drive, seed, robot={"payload": payload}, **parameters)
-    begin = loop.now
-    at = course(loop, 3 + seed, seconds - 1.5, begin + 0.5, share, reach)
-    policy(loop, at, seconds, hz=hz, rows=rows, dt=dt, bias=bias, seed=3 + seed)
+    at = loop.course(3 + seed, seconds - 1.5, loop.now + 0.5, share, reach)
+    policy(loop, at, seconds, seed=3 + seed, **options)
     loop.go(1.5)
-    return of_free(loop, begin)
 
 
-def by_chance(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
-    """A fast policy moves an arm whose drives differ in stiffness and do not know its load; states may be late."""
+def by_chance(seed: int) -> dict[str, object]:
+    """Draw a fast policy and an arm whose drives differ in stiffness and do not know its load; states may be late."""
     random = np.random.default_rng(710 + seed)
     drive = Drive(hz=tuple(random.uniform(4.0, 12.0, 7)), zeta=random.uniform(0.8, 1.1), delay=int(random.integers(9)))
     share, payload, late = random.uniform(0.7, 0.9), random.uniform(0.0, 2.5), random.choice([0.0, 0.02, 0.08])
-    given = {"warms": bool(random.integers(2)), "late": late, "reports": reports, **parameters}
-    return streamed(seed, drive=drive, share=share, payload=payload, seconds=6.0, **given)
+    warms = bool(random.integers(2))
+    return {"drive": drive, "share": share, "payload": payload, "late": late, "warms": warms, "seconds": 6.0}
 
 
-def retargeted(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", **parameters: object) -> dict[str, float]:
+def retargeted(loop: Loop, seed: int) -> Figures:
     """Goals change during a motion: nearer, further or the same again, once or up to 50 times a second.
 
     A goal must not be passed if the joints can stop before it.
     """
-    loop = begun(arm, drive, seed, **parameters)
-    random, begin, beyond = np.random.default_rng(6 + seed), loop.now, 0.0
-    low, high = within(loop, 0.6)
+    random, beyond = np.random.default_rng(6 + seed), 0.0
+    low, high = loop.within(0.6)
     for _ in range(3):
         every, lasts = 1 / random.choice([2.0, 10.0, 50.0]), random.uniform(0.5, 2.0)
         first = random.uniform(low, high)
@@ -86,22 +54,20 @@ def retargeted(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", **param
         stoppable = (goal - stands) * np.sign(stands - here) >= 0
         passed = np.sign(stands - here) * (loop.log(since).command - goal)
         beyond = max(beyond, float(np.where(stoppable, passed, 0.0).max()))
-    return of_free(loop, begin) | {"beyond_mrad": 1e3 * beyond}
+    return {"beyond_mrad": 1e3 * beyond}
 
 
 def _stands(loop: Loop) -> np.ndarray:
     """Return the positions, rad, at which joints stop that brake 50 ms from now with 0.7 of their limits."""
     position, velocity, acceleration = loop.robot.reference.parts
-    _, most, jerk = bounds_of(loop, 0.7)
+    _, most, jerk = loop.bounds(0.7)
     speed = np.abs(velocity + acceleration * np.abs(acceleration) / (2 * jerk)) + 0.05 * np.abs(acceleration)
     way = speed * (0.05 + np.abs(acceleration) / jerk) + speed / 2 * (speed / most + most / jerk)
     return position + np.sign(velocity) * way
 
 
-def teleoperated(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", seconds: float = 8.0, top: float = 0.8,
-                 **parameters: object) -> dict[str, float]:  # fmt: skip
+def teleoperated(loop: Loop, seed: int, *, seconds: float = 8.0, top: float = 0.8) -> None:
     """A joystick sends velocities at 30 Hz, with steps, pauses and reversals."""
-    loop = begun(arm, drive, seed, **parameters)
     random, begin, home = np.random.default_rng(4 + seed), loop.now, loop.robot.home
     changes, time = [(0.0, np.zeros(loop.robot.dof))], 0.3
     while time < seconds - 1:
@@ -120,33 +86,24 @@ def teleoperated(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", secon
 
     loop.go(seconds, 1 / 30, send)
     loop.go(1.5)
-    return of_free(loop, begin)
 
 
-def planned(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", share: float = 0.5, payload: float = 0.0,
-            count: int = 3, **parameters: object) -> dict[str, float]:  # fmt: skip
+def planned(loop: Loop, seed: int, *, share: float = 0.5, count: int = 3) -> None:
     """Plans as from a time parameterization are executed one after the other."""
-    loop = begun(arm, drive, seed, robot={"payload": payload}, **parameters)
-    random, begin = np.random.default_rng(8 + seed), loop.now
-    low, high = within(loop, 0.6)
+    random, (low, high), zeros = np.random.default_rng(8 + seed), loop.within(0.6), np.zeros(loop.robot.dof)
     for _ in range(count):
-        goal, zeros = random.uniform(low, high), np.zeros(loop.robot.dof)
-        way = Way(0.0, np.stack([loop.place, zeros, zeros]), goal, bounds_of(loop, share))
+        goal = random.uniform(low, high)
+        way = Way(0.0, np.stack([loop.place, zeros, zeros]), goal, loop.bounds(share))
         times = np.append(np.arange(0.0, way.duration - 0.02, 0.1), way.duration)
         position, velocity, acceleration = way.states(times)
         velocity[-1] = 0.0
         loop.plan(times, position, velocity, acceleration, end="goal")
         loop.go(way.duration + 0.8)
-    return of_free(loop, begin)
 
 
-def replanned(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", hz: float = 20.0, dt: float = 0.05,
-              measured: bool = True, **parameters: object) -> dict[str, float]:  # fmt: skip
+def replanned(loop: Loop, seed: int, *, hz: float = 20.0, dt: float = 0.05, measured: bool = True) -> None:
     """A planner plans to goals again and again, from the state that it reads."""
-    loop = begun(arm, drive, seed, start_from="measured" if measured else "previous", **parameters)
-    random, begin = np.random.default_rng(5 + seed), loop.now
-    low, high = within(loop, 0.5)
-    ones = np.ones(loop.robot.dof)
+    random, (low, high), ones = np.random.default_rng(5 + seed), loop.within(0.5), np.ones(loop.robot.dof)
     bounds = Bounds(0.81 * ones, 3.0 * ones, 60.0 * ones)
     for goal in (random.uniform(low, high) for _ in range(2)):
 
@@ -158,67 +115,63 @@ def replanned(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", hz: floa
 
         loop.go(3.0, 1 / hz, send)
     loop.go(1.0)
-    return of_free(loop, begin)
 
 
-def slow(seed: int = 0, *, arm: str = "vx300s", drive: str = "hobby", speed: float = 0.03, amplitude: float = 0.15,
-         joint: int = 1, seconds: float = 14.0, **parameters: object) -> dict[str, float]:  # fmt: skip
+def to_and_fro(
+    loop: Loop, seed: int = 0, *, speed: float = 0.03, amplitude: float = 0.15, joint: int = 1, seconds: float = 14.0,
+    settle: float = 0.5,
+) -> None:  # fmt: skip
     """One joint moves slowly to and fro, with smooth turns, against stiction and backlash."""
-    loop = begun(arm, drive, seed, **parameters)
-    base, begin = loop.place, loop.now + 0.5
+    here = loop.place[joint]
 
-    def at(times: np.ndarray) -> np.ndarray:
-        phase = 2 * np.pi * np.maximum(times - begin, 0.0) * speed / (4 * amplitude)
-        rows = np.repeat(base[None], len(times), 0)
-        rows[:, joint] += amplitude * np.arcsin(0.985 * np.sin(phase)) / np.arcsin(0.985)
-        return np.stack([rows, 0 * rows, 0 * rows])
+    def at(t: np.ndarray) -> np.ndarray:
+        phase = 2 * np.pi * t * speed / (4 * amplitude)
+        return here + amplitude * np.arcsin(0.985 * np.sin(phase)) / np.arcsin(0.985)
 
-    policy(loop, at, seconds, bias=0.0, noise=0.0)
-    loop.go(1.5)
-    return of_free(loop, begin)
+    _one_joint(loop, joint, at, seconds, settle)
 
 
 def swing(
-    seed: int = 0, *, arm: str = "vx300s", drive: str = "hobby", joint: int = 1, low: float = -1.2,
-    high: float = 0.4, period: float = 3.0, seconds: float = 9.0, **parameters: object,
-) -> dict[str, float]:  # fmt: skip
+    loop: Loop, seed: int, *, joint: int = 1, low: float = -1.2, high: float = 0.4, period: float = 3.0,
+    seconds: float = 9.0,
+) -> None:  # fmt: skip
     """A joint swings through the vertical, where its sag changes its sign."""
-    loop = begun(arm, drive, seed, **parameters)
-    base, begin = loop.place, loop.now + 0.5
     middle, half = (low + high) / 2, (high - low) / 2
-    phase = np.arcsin(np.clip((base[joint] - middle) / half, -1.0, 1.0))
+    phase = np.arcsin(np.clip((loop.place[joint] - middle) / half, -1.0, 1.0))
 
-    def at(times: np.ndarray) -> np.ndarray:
-        t = np.maximum(times - begin, 0.0)
+    def at(t: np.ndarray) -> np.ndarray:
         eased = np.where(t < 1.0, t * np.minimum(t, 1.0) / 2, t - 0.5)
+        return middle + half * np.sin(phase + 2 * np.pi / period * eased)
+
+    _one_joint(loop, joint, at, seconds, 0.5)
+
+
+def _one_joint(loop: Loop, joint: int, at: Callable[[np.ndarray], np.ndarray], seconds: float, settle: float) -> None:
+    """Stream chunks without errors of one joint's positions by the time since a while from now, s."""
+    base, begin = loop.place, loop.now + settle
+
+    def motion(times: np.ndarray) -> np.ndarray:
         rows = np.repeat(base[None], len(times), 0)
-        rows[:, joint] = middle + half * np.sin(phase + 2 * np.pi / period * eased)
+        rows[:, joint] = at(np.maximum(times - begin, 0.0))
         return np.stack([rows, 0 * rows, 0 * rows])
 
-    policy(loop, at, seconds, bias=0.0, noise=0.0)
+    policy(loop, motion, seconds, bias=0.0, noise=0.0)
     loop.go(1.5)
-    return of_free(loop, begin)
 
 
-def cold(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", payload: float = 4.0,
-         **parameters: object) -> dict[str, float]:  # fmt: skip
+def cold(loop: Loop, seed: int) -> None:
     """Brakes are released under a load that the drives do not know; then a plan is executed, then a policy."""
-    loop = begun(arm, drive, seed, settle=0.0, warms=False, robot={"payload": payload}, **parameters)
-    begin = loop.now
     loop.go(1.5)
     here, x = loop.robot.measured()[0], np.linspace(0.0, 1.0, 21)
     loop.plan(2.0 * x, here + 0.15 * share_of_way(x)[:, None])
     loop.go(3.0)
-    policy(loop, course(loop, 3 + seed, 4.0, loop.now + 0.5, 0.25), 5.0, bias=0.0)
+    policy(loop, loop.course(3 + seed, 4.0, loop.now + 0.5, 0.25), 5.0, bias=0.0)
     loop.go(1.0)
-    return of_free(loop, begin)
 
 
-def tilting(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", degrees: float = 12.0,
-            **parameters: object) -> dict[str, float]:  # fmt: skip
+def tilting(loop: Loop, seed: int, *, degrees: float = 12.0) -> None:
     """The base tilts while a policy moves the arm."""
-    loop = begun(arm, drive, seed, **parameters)
-    begin, started_s = loop.now, loop.clock_s
+    started_s = loop.clock_s
 
     def force(time_s: float) -> np.ndarray:
         angle = np.radians(degrees) * (0.5 - 0.5 * np.cos(np.pi / 2 * max(time_s - started_s - 1.0, 0.0)))
@@ -226,6 +179,5 @@ def tilting(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", degrees: f
         return np.zeros(3)
 
     loop.robot.force = force
-    policy(loop, course(loop, 3 + seed, 7.0, loop.now + 0.5, 0.25), 8.0, bias=0.002)
+    policy(loop, loop.course(3 + seed, 7.0, loop.now + 0.5, 0.25), 8.0, bias=0.002)
     loop.go(1.0)
-    return of_free(loop, begin)

@@ -6,14 +6,17 @@ from math import inf
 
 import numpy as np
 
+from ..senders import Motion, policy
 from .arms import ARMS
 from .drives import Drive
-from .free import begun, of_free
-from .motions import Motion, course, policy
+from .loop import Loop
+from .scene import Figures
 
 ARM = "panda with a hand"
-FIRM, SOFT = Drive(hz=(6.0,) * 7 + (12.0,)), Drive(hz=(3.0,) * 7 + (12.0,), zeta=0.7)
-"""Drives of an arm with a finger, which friction would keep 2 mm away from its command at 6 Hz, and 7 mm at 3 Hz."""
+FIRM = Drive(hz=(6.0,) * 7 + (12.0,))
+"""Drive of an arm with a finger, which friction would keep 2 mm away from its command at 6 Hz."""
+SWITCHED = {"arm": ARM, "warms": False, "joints__kind": ["arm"] * (len(ARMS[ARM].joints) - 1) + ["binary"]}
+"""The hand as a channel that is open or closed."""
 _NOTHING_M = 1e-7
 """Distance, m, that rounding of points causes."""
 _HOLDS_S, _OPENS_S = 0.9, 1.2
@@ -22,18 +25,16 @@ _TOLD = 1.2
 """Distance of a gripper from its command that has to be told as a grasp, as a share of the one from which it counts."""
 
 
-def grasps(seed: int = 0, *, arm: str = ARM, drive: str | Drive = FIRM, count: int = 3, share: float = 0.4,
-           **parameters: object) -> dict[str, float]:  # fmt: skip
+def grasps(loop: Loop, seed: int, *, count: int = 3, share: float = 0.4) -> Figures:
     """Objects of 10 to 60 mm, from foam to wood, are grasped; some turn and are narrower then, or fall out.
 
-    Figures are those of free motion, grasps that are not told within 0.9 s (`unseen`), grippers that are told to hold
+    Figures are grasps that are not told within 0.9 s (`unseen`), grippers that are told to hold
     something, or not to move, although they are where they were sent (`false`), and those that do hold something but
     are told not to move (`dead`); `kept` is the share of objects that are held to the end.
     """
-    loop = begun(arm, drive, seed, **parameters)
-    random, begin, gripper = np.random.default_rng(40 + seed), loop.now, ARMS[arm].gripper
-    moves = course(loop, 3 + seed, count * (2 * _HOLDS_S + _OPENS_S) + 1.0, begin + 0.5, share)
-    reach = ARMS[arm].high[-1] - ARMS[arm].low[-1]
+    random, arm = np.random.default_rng(40 + seed), loop.robot.arm
+    moves = loop.course(3 + seed, count * (2 * _HOLDS_S + _OPENS_S) + 1.0, loop.now + 0.5, share)
+    reach, gripper = arm.high[-1] - arm.low[-1], arm.gripper
     errors = np.append(np.full(loop.robot.dof - 1, 3e-3), 5e-3 * min(reach, 1.0))
     grip = loop.core.published.guard.grips
     least = _TOLD * 0.05 * min(reach, 1.0)
@@ -74,33 +75,32 @@ def grasps(seed: int = 0, *, arm: str = ARM, drive: str | Drive = FIRM, count: i
         act(_OPENS_S)
         judge(holds=False)
     loop.go(1.0)
-    return of_free(loop, begin) | counts
+    return counts
 
 
-def switched(seed: int = 0, *, count: int = 6, share: float = 0.4, dt: float = 0.04,
-             **parameters: object) -> dict[str, float]:  # fmt: skip
+def switched(loop: Loop, seed: int, *, count: int = 6, share: float = 0.4) -> Figures:
     """The hand is a channel that is open or closed, and switches every 0.3 to 1.1 s while a policy moves the arm."""
-    kinds = ["arm"] * (len(ARMS[ARM].joints) - 1) + ["binary"]
-    loop = begun(ARM, "pd6", seed, warms=False, joints__kind=kinds, **parameters)
-    random, begin = np.random.default_rng(60 + seed), loop.now
+    random, begin, arm = np.random.default_rng(60 + seed), loop.now, loop.robot.arm
     switches = begin + 1.0 + random.uniform(0.3, 1.1, count).cumsum()
     seconds = switches[-1] - begin + 0.5
-    moves, errors = course(loop, 3 + seed, seconds, begin + 0.5, share), np.append(np.full(len(kinds) - 1, 3e-3), 0.0)
-    places = np.array([loop.robot.home[-1], ARMS[ARM].gripper.closed + 1e-3])
+    moves, errors = (
+        loop.course(3 + seed, seconds, begin + 0.5, share),
+        np.append(np.full(loop.robot.dof - 1, 3e-3), 0.0),
+    )
+    places = np.array([loop.robot.home[-1], arm.gripper.closed + 1e-3])
 
     def at(times: np.ndarray) -> np.ndarray:
         states = moves(times)
         states[0, :, -1] = places[switches.searchsorted(times) % 2]
         return states
 
-    policy(loop, at, seconds, dt=dt, bias=errors, noise=errors / 6, seed=seed)
+    policy(loop, at, seconds, bias=errors, noise=errors / 6, seed=seed)
     loop.go(1.0)
     log = loop.log(begin)
     command = log.command[:, -1]
     changes = log.time[1:][np.abs(np.diff(command)) > _NOTHING_M]
     right = len(changes) == count
     return {
-        "brakes": loop.guard.brakes,
         "between": int((np.abs(command[:, None] - places).min(axis=1) > _NOTHING_M).sum()),
         "off_s": float(np.abs(changes - switches).max()) if right else inf,
     }

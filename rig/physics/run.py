@@ -6,12 +6,13 @@ import math
 import time
 
 from .packages import Absent
-from .scenarios import PRESSES, SCENARIOS, WITHOUT, Figures
+from .scene import Figures
+from .scenes import PRESSES, SCENES, WITHOUT
 
 
 def faults(name: str, figures: Figures, *, reports: bool = True) -> list[str]:
     """Return the requirements of a scenario that its figures do not meet."""
-    most = {**SCENARIOS[name][1]}
+    most = {**SCENES[name].most}
     if not reports:
         most |= {key: top for key, top in PRESSES.items() if key in most} | {**WITHOUT.get(name, {})}
     return [f"{key} {_shown(figures.get(key, math.inf))}, expected at most {_shown(top)}" for key, top in most.items()
@@ -21,11 +22,11 @@ def faults(name: str, figures: Figures, *, reports: bool = True) -> list[str]:
 def run(names: list[str], *, seeds: int = 1, reports: bool = True) -> int:
     """Run scenarios with several seeds; return the number of runs that failed or could not be made."""
     failed = 0
-    for name in names or [*SCENARIOS]:
+    for name in names or [*SCENES]:
         for seed in range(seeds):
             began = time.monotonic()
             try:
-                figures = SCENARIOS[name][0](seed, reports=reports)
+                figures = SCENES[name].figures(seed, reports=reports)
             except Absent as absent:
                 print(f"{name}: not run: {absent}")
                 failed += 1

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.chunks import Kind
 from kit.controller import SECOND
 
 from .arms import ARMS
-from .free import SMALL
 from .robot import PhysicalRobot
+from .scene import SMALL, Figures
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "lerobot"))
 from lerobot_robot_ros2_control.servos import Servos
@@ -26,29 +27,10 @@ _MOVES, _STANDS = 0.1, 0.2
 """Speed, rad/s, from which on a policy's motion counts as one, and the share of it below which a command stands."""
 
 
-class Policy(NamedTuple):
-    """How a policy sends its chunks."""
-
-    hz: float = 30.0
-    """Rate of actions, Hz."""
-    rows: int = 50
-    inference: float = 0.1
-    """Time from an observation to its chunk, s."""
-    every: float = 0.1
-    """Time between observations, s."""
-    apart: float = 0.0
-    """Standard deviation, rad, of the error that grows along a chunk; half as much is added to the whole chunk."""
-    noise: float = 0.0
-    """Standard deviation of an action, rad."""
-
-
-QUICK, ACT = Policy(), Policy(hz=50.0, rows=100, every=0.2)
-SLOW, SLOW_ACT = (policy._replace(inference=0.8, every=0.8) for policy in (QUICK, ACT))
-
-
-def noisy(policy: Policy) -> Policy:
-    """Return a policy whose chunks are off by 5 mrad each and its actions by 1 mrad."""
-    return policy._replace(apart=0.01, noise=1e-3)
+QUICK, ACT = Kind(0.1, 0.1, 0.0, 1 / 30, 50), Kind(0.2, 0.1, 0.0, 0.02, 100)
+SLOW, SLOW_ACT = (kind._replace(period=0.8, delay=0.8) for kind in (QUICK, ACT))
+OFF = {"apart": 0.01, "noise": 1e-3}
+"""Errors of policies whose chunks are off by 5 mrad each and their actions by 1 mrad."""
 
 
 def meant(arm: str, seed: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -74,7 +56,7 @@ def size_of(arm: str) -> np.ndarray:
 class Played:
     """Servos of one or more arms of a kind on a simulated clock; `policies` are told each of its cycles."""
 
-    def __init__(self, arm: str, count: int, hz: float, **options: object) -> None:
+    def __init__(self, arm: str, count: int, dt: float, **options: object) -> None:
         small = SMALL | {"resolution": SMALL["resolution"] * size_of(arm)}
         self.robots = [PhysicalRobot(arm, arm, **small) for _ in range(count)]
         for robot in self.robots:
@@ -83,7 +65,7 @@ class Played:
         self.time, self.command = 0.0, np.concatenate([robot.home for robot in self.robots])
         limits = np.repeat(_LIMITS, len(names), axis=1)
         self.servos = Servos(
-            names, self._write, limits, self.measured(), 1 / hz, rate=1 / _CYCLE_S, clock=self._now_ns, **options
+            names, self._write, limits, self.measured(), dt, rate=1 / _CYCLE_S, clock=self._now_ns, **options
         )
         self.rows: list[tuple[float, np.ndarray, np.ndarray]] = []
 
@@ -108,14 +90,26 @@ class Played:
             self.time += _CYCLE_S
 
 
-def chunks(seed: int = 0, *, arm: str = "so101", count: int = 1, seconds: float = 8.0, reports: bool = True,
-           policy: Policy = QUICK, **options: object) -> dict[str, float]:  # fmt: skip
+class Servoed:
+    """A scene of servos: what is done with them, and the largest allowed figures."""
+
+    def __init__(self, act: Callable[..., Figures], most: Mapping[str, float], **options: object) -> None:
+        self.most, self._run = most, partial(act, **options)
+
+    def figures(self, seed: int = 0, *, reports: bool = True) -> Figures:
+        """Run the scene, in which no controller reports, and return its figures."""
+        return self._run(seed)
+
+
+def chunks(
+    seed: int, *, arm: str = "so101", count: int = 1, seconds: float = 8.0, policy: Kind = QUICK, **options: object
+) -> Figures:
     """A policy streams whole chunks, each stamped with its observation.
 
     Figures: largest commanded acceleration of the worst joint and rms of all, as shares of the policy's own; how late
     the command and the joints are; the longest time for which the command stands although the policy moves; refusals.
     """
-    played, motions = Played(arm, count, policy.hz, **options), [meant(arm, 10 * seed + side) for side in range(count)]
+    played, motions = Played(arm, count, policy.dt, **options), [meant(arm, 10 * seed + side) for side in range(count)]
     random, waiting, due = np.random.default_rng(seed), [], 0.0
     size = np.tile(size_of(arm), count)
 
@@ -125,12 +119,12 @@ def chunks(seed: int = 0, *, arm: str = "so101", count: int = 1, seconds: float 
     def act() -> None:
         nonlocal due
         if played.time >= due - 1e-9:
-            stamp_ns, share = played.servos.observe(played.measured()), np.linspace(0, 1, policy.rows)[:, None]
-            rows = at(played.time + np.arange(1, policy.rows + 1) / policy.hz)
+            stamp_ns, share = played.servos.observe(played.measured()), np.linspace(0, 1, policy.horizon)[:, None]
+            rows = at(played.time + policy.dt * np.arange(1, policy.horizon + 1))
             rows += size * policy.apart * (random.normal(size=size.size) / 2 + share * random.normal(size=size.size))
             rows += size * policy.noise * random.normal(size=rows.shape)
-            waiting.append((played.time + policy.inference, rows, stamp_ns))
-            due += policy.every
+            waiting.append((played.time + policy.delay, rows, stamp_ns))
+            due += policy.period
         while waiting and waiting[0][0] <= played.time + 1e-9:
             played.servos.send_chunk(*waiting.pop(0)[1:])
 
@@ -138,7 +132,7 @@ def chunks(seed: int = 0, *, arm: str = "so101", count: int = 1, seconds: float 
     return figures(played, at)
 
 
-def figures(played: Played, at: Callable[[np.ndarray], np.ndarray]) -> dict[str, float]:
+def figures(played: Played, at: Callable[[np.ndarray], np.ndarray]) -> Figures:
     """Return figures of commands and joints beside what the policy means."""
     times, commands, places = (np.array(part) for part in zip(*played.rows, strict=True))
     later = times >= _JUDGED_S
@@ -168,14 +162,15 @@ def longest(true: np.ndarray) -> int:
     return int((edges[1::2] - edges[::2]).max(initial=0))
 
 
-def paused(seed: int = 0, *, arm: str = "so101", count: int = 1, hz: float = 30.0, rows: int = 30,
-           inference: float = 0.8, rounds: int = 3, reports: bool = True,
-           **options: object) -> dict[str, float]:  # fmt: skip
+def paused(
+    seed: int, *, arm: str = "so101", count: int = 1, hz: float = 30.0, rows: int = 30, inference: float = 0.8,
+    rounds: int = 3, **options: object,
+) -> Figures:  # fmt: skip
     """Single actions come one by one along a straight way, and none during each inference: it stops, and goes on.
 
     Figures: largest acceleration as a share of the limit, how far it goes back, and the last distance from the way.
     """
-    played, done, due = Played(arm, count, hz, **options), 0, 0.0
+    played, done, due = Played(arm, count, 1 / hz, **options), 0, 0.0
     home, high = np.array(ARMS[arm].home, float), np.array(ARMS[arm].high)
     way = np.tile(np.minimum(high - home, 1.0) * 0.5 / (rows * rounds), count)
     begin = played.measured()  # the joints have sagged from where they were sent

@@ -19,11 +19,12 @@ import torch
 
 from benchmarks.chunks import KINDS
 from benchmarks.optimum import Distance, distance, table
+from rig.simulated import Refusal
 
 from ..settings import add_setting
 from .invariants import Failure, failures
 from .scenes import random_scene
-from .simulation import Refusal, Run, simulate
+from .simulation import Run, simulate
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130

@@ -32,7 +32,7 @@ class Message(NamedTuple):
     @staticmethod
     def of(made: ExecutableTrajectory) -> Message:
         """Return the message of a motion."""
-        return Message(made.start_ns, made.points, slowed=made.delay > 0)
+        return Message(made.stamp_ns, made.points, slowed=made.delay > 0)
 
 
 class NodeCore(Executor):

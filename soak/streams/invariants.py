@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kit.controller import SECOND
 from rig import judge
+from rig.simulated import Refusal
 
 from .core import Message
 from .plans import Bounds, sampled
 from .policies import JERK, POSITION, Chunk
 from .scenes import BEGIN_S, DEAD, FREEZE, Disturbance
-from .simulation import SECOND, Refusal, Run
+from .simulation import Run
 
 STATE_TIMEOUT_S = 0.5
 """Default of the node: largest age of a joint state, s."""

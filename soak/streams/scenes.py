@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
+from rig.simulated import BEGIN_S
+
 from .plans import Bounds, Course, Ramp, Way
 from .policies import JERK, POSITION, VELOCITY, Form, Policy
 
-BEGIN_S = 10.0
-"""Time of the first cycle, s."""
 SETTLE_S = 0.3
 """Time until the first observation, s."""
 TRANSPORT_S = 0.0005, 0.010

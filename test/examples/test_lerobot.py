@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Event
 
 import numpy as np
 import pytest
@@ -78,8 +80,14 @@ class Closed:
             arm.tell_time()
             client.publish_state(*arm.robot.measured(), stamp_ns=arm.now_ns)
 
-        with client.periodically(0.02, tell), client.in_background():
-            yield
+        over = Event()
+        with client.periodically(0.02, tell), ThreadPoolExecutor(1) as threads:
+            spinning = threads.submit(client.spin_until, over.is_set, None)
+            try:
+                yield
+            finally:
+                over.set()
+            spinning.result()
 
 
 @pytest.fixture

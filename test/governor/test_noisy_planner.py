@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pipelines import NOW_S, SimulatedNode
 
-from rig.intentions import way
+from rig.senders import way
 
 DOF, RATE, DT = 7, 50, 0.04
 

@@ -11,10 +11,11 @@ import pytest
 
 from rig.physics import demo, grasps
 from rig.physics.arms import ARMS
+from rig.physics.loop import Loop, Straight
 from rig.physics.packages import Absent, model_text, mujoco_module
 from rig.physics.robot import PhysicalRobot
 from rig.physics.run import faults, run
-from rig.physics.scenarios import SCENARIOS
+from rig.physics.scenes import SCENES
 
 try:
     mujoco_module()
@@ -26,12 +27,12 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "slipped encoder", "second publisher", "grasps, SO-101", "wall at 0.5, SO-101, with a grasp"
 """One of each room, of the quickest."""
-OTHERS = [pytest.param(name, marks=pytest.mark.thorough) for name in SCENARIOS if name not in QUICK]
+OTHERS = [pytest.param(name, marks=pytest.mark.thorough) for name in SCENES if name not in QUICK]
 
 
 @pytest.mark.parametrize("name", [*QUICK, *OTHERS])
 def test_a_physical_arm(name: str) -> None:
-    figures = SCENARIOS[name][0](0)
+    figures = SCENES[name].figures()
     assert not faults(name, figures), figures
 
 
@@ -72,7 +73,7 @@ def test_the_demos_arm_feels_less_with_the_node_than_without() -> None:
     np.testing.assert_allclose(motion[1][-1], ARMS["panda"].home + demo.GOAL, atol=0.01)
     (straight, felt), (executed, _) = (
         [np.abs(part).max() for part in demo.accelerations(demo.run_story(kind, 1.0, motion).log)]
-        for kind in (demo.Straight, demo.Loop)
+        for kind in (Straight, Loop)
     )
     assert executed <= 20.0 * (1 + 1e-3) < felt < straight, "the arm's limits"
 
@@ -81,5 +82,5 @@ def test_scenarios_that_cannot_be_run_do_not_hold(monkeypatch, capsys) -> None:
     def absent(*_: object, **__: object) -> dict[str, float]:
         raise Absent("mujoco is not installed")
 
-    monkeypatch.setitem(SCENARIOS, "policy", (absent, {}))
+    monkeypatch.setattr(SCENES["policy"], "figures", absent)
     assert run(["policy"], seeds=3) == 1 and "policy: not run: mujoco is not installed" in capsys.readouterr().out

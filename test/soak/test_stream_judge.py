@@ -9,13 +9,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from kit.controller import SECOND
 from rig import judge
+from rig.simulated import Refusal, Sent
 from soak.streams.core import Message, NodeCore
 from soak.streams.invariants import DEVIATION, failures
 from soak.streams.plans import Bounds, Course, Way, sampled, spline_peaks, spline_through
 from soak.streams.policies import POSITION, Form, Policy
 from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, Sending
-from soak.streams.simulation import SECOND, Answer, Refusal, Run, Sent, simulate
+from soak.streams.simulation import Answered, Run, simulate
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 
@@ -42,7 +44,7 @@ def as_meant(policy: Policy) -> Run:
         now_ns = round(stamp * SECOND)
         chunk = policy.chunk(now_ns, np.zeros((2, 2)))
         message = Message(now_ns, Points(np.arange(25), *np.zeros((3, 25, 2))))
-        run.answers.append(Answer(chunk, now_ns + 5_000_000, message))
+        run.answers.append(Answered(chunk, now_ns + 5_000_000, message))
         run.sent.append(Sent(now_ns + 8_000_000, message))
     return run
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from ..motions.extras import require
@@ -33,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.option("--out", "default: %(default)s", "DIR", folder, Path("build/demo"))
     parser.option("--seconds", "use the first S seconds of the motion only", "S", _seconds, MAX_SECONDS)
     parser.flag("--external-node", "use the node traj_integrator that runs already (started by a launch file)")
+    parser.flag("--arm", "draw an arm with masses under an optimizer, a policy, a push and a stop (source folder only)")
     parser.option("--write-node-params", "write the parameter file of a node for this motion, and end", "FILE", output)
     parser.option("--write-motion", "write the motion as a table, and end", "FILE.csv", output)
     options = parser.parse(arguments)
@@ -49,6 +52,11 @@ def _main(options: argparse.Namespace) -> int:
     for module in ("matplotlib", "scipy", *([] if options.recording else ["ruckig"])):
         require(module, "the demo", extra="demo")
     # Torch, ROS and scipy are imported here, so that a wrong argument is reported at once.
+    if options.arm:
+        if find_spec("rig") is None:
+            raise ToolFailure("--arm: expected this project's source folder as the working directory")
+        import_module("rig.physics.demo").draw_arm(options.out / "arm.png", min(5.0, options.seconds))
+        return 0
     from .planned import planned_motion
     from .recording import cut, load_recording, plan_on
     from .windows import write_node_parameters

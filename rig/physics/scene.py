@@ -1,0 +1,76 @@
+"""A scene: what is done with which arm, and the largest figures that are allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ..senders import share_of_way
+from .arms import ARMS, wall
+from .drives import Drive
+from .loop import Loop
+from .robot import PhysicalRobot
+
+Figures = dict[str, float]
+Act = Callable[..., Figures | None]
+"""What is done with a loop, given the seed and options; returns figures beside those of free motion."""
+SMALL = {"resolution": 1.534e-3, "velocity_hz": 8.0, "rate": 100}
+"""Arguments of a small robot's arm: encoders of 4,096 steps, a bus of 100 Hz."""
+_SMALL = {"so101": SMALL, "hobby": SMALL | {"backlash": np.pi / 180}}
+"""Drives of small robots; gears have a play of 1 degree behind soft ones."""
+_OF_LOOP = "arm", "drive", "payload", "settle", "warms", "late", "tells", "start_from", "joints__kind", "reports"
+
+
+class Scene:
+    """One scene.
+
+    Args:
+        act: what is done.
+        most: the largest allowed figures.
+        draw: draws options by a seed.
+        walled: whether the hand meets a wall, where `joint` has moved by `angle`, of a `stiffness`, N/m (0: it stands).
+        options: options of `begun` and of the act.
+
+    """
+
+    def __init__(
+        self, act: Act, most: Mapping[str, float], *, draw: Callable[[int], dict[str, object]] | None = None,
+        walled: bool = False, **options: object,
+    ) -> None:  # fmt: skip
+        self.act, self.most, self._draw, self._walled, self._options = act, most, draw, walled, options
+
+    def figures(self, seed: int = 0, *, reports: bool = True) -> Figures:
+        """Run the scene; return its figures: brakes and refusals, the largest error, and those of the act."""
+        given = self._options | (self._draw(seed) if self._draw else {})
+        own = {name: value for name, value in given.items() if name not in _OF_LOOP}
+        of_loop = {"reports": reports} | {name: value for name, value in given.items() if name in _OF_LOOP}
+        if self._walled:
+            own = {"joint": 0, "angle": 0.6, "speed": 1.0} | own
+            arm = ARMS[of_loop.get("arm", "panda")]
+            toward = np.copysign(1.0, own["speed"]) * (np.arange(len(arm.joints)) == own["joint"])
+            pose = np.array(arm.home, float) + own["angle"] * toward
+            of_loop["world"] = wall(arm, pose, toward, stiffness=own.pop("stiffness", 0.0))
+        loop = begun(seed, **of_loop)
+        begin = loop.now
+        figures = self.act(loop, seed, **own)
+        log = loop.log(begin)
+        error = 1e3 * float(np.abs(log.command - log.place).max())
+        return {"brakes": loop.guard.brakes, "refused": len(loop.refused), "error_mrad": error} | (figures or {})
+
+
+def begun(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", settle: float = 1.0, warms: bool = True,
+          reports: bool = True, payload: float = 0.0, world: str = "", **options: object) -> Loop:  # fmt: skip
+    """Return a loop whose arm has settled and, if it `warms`, has moved by 2 degrees and back, as people do first."""
+    small = _SMALL.get(drive, {}) if isinstance(drive, str) else {}
+    robot = PhysicalRobot(arm, drive, payload=payload, world=world, **small)
+    robot.settle(settle)
+    times = {"states_hz": 50.0, "jitter": 0.004} if small else {}
+    loop = Loop(robot, seed=seed, reports_hz=50.0 if reports else 0.0, **times, **options)
+    loop.go(0.3)
+    if warms:
+        x, middle = 0.05 * np.arange(1, 41), (np.array(robot.arm.high) + np.array(robot.arm.low)) / 2
+        inward = np.where(robot.start > middle, -0.03, 0.03)
+        loop.sequence(loop.place + (share_of_way(x) - share_of_way(x - 1.0))[:, None] * inward, 0.05)
+        loop.go(3.0)
+    return loop
