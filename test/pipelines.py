@@ -125,7 +125,7 @@ class SimulatedNode:
         if only_checked:
             assert self.pipeline.publishable(request, ns(stamp))(ns(now))
             return None
-        trajectory = self.pipeline.trajectory(request, ns(stamp), ns(now))
+        trajectory = self.pipeline.follow(self.pipeline.sequence(request, ns(stamp), ns(now)), ns(now))
         return self._recorded(trajectory, now + took)
 
     def send_from(self, start: object, actions: object, **options: object) -> ExecutableTrajectory:

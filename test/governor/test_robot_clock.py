@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -19,7 +18,7 @@ from traj_integrator_ros.governor.goals import Goals
 from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.governor.robot_clock import RobotClock
 from traj_integrator_ros.parameters.table import END_GOAL
-from traj_integrator_ros.requests.goal_results import Ended, GoalFields
+from traj_integrator_ros.requests.goals import Ended, GoalFields
 from traj_integrator_ros.requests.plan import GOALS
 from traj_integrator_ros.requests.position_trajectory import PositionFields
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
@@ -316,9 +315,9 @@ def test_a_clock_that_is_set_on_the_way_aborts_a_goal_by_name(by: float) -> None
     machine, results = Machine(reports=True, counts=True), []
     goals = Goals(machine.node.pipeline, lambda _, result: results.append(result), lambda *_: None)
     joints, goal = list(machine.node.parameters.joint_names), np.full(2, 0.3)
-    plan = PositionFields(joints, 0, 1, [SECOND], [goal], [], [])
-    planned = partial(machine.node.pipeline.plan, plan, machine.now_ns(), end=END_GOAL, topic=GOALS)
-    made = goals.begin("goal", GoalFields([], [], 0.05, False), planned, machine.now_ns)
+    fields, now_ns = PositionFields(joints, 0, 1, [SECOND], [goal], [], []), machine.now_ns()
+    plan = machine.node.pipeline.plan(fields, now_ns, end=END_GOAL, topic=GOALS)
+    made = goals.begin("goal", GoalFields([], [], 0.05, False), plan, now_ns)
     machine.node.published.record(made, machine.now_ns())
     goals.published(made)
     machine.executed = PlannedMotion(machine.clock.to_robot(made.start_ns), made.motion)

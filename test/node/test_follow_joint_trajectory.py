@@ -18,7 +18,7 @@ from trajectory_msgs.msg import JointTrajectory, MultiDOFJointTrajectory, MultiD
 
 from kit.messages import SECOND_NS
 from traj_integrator_interfaces.srv import Stop
-from traj_integrator_ros.requests.goal_results import ResultCode
+from traj_integrator_ros.requests.goals import ResultCode
 
 __all__ = ["arm_of_node", "make_arm", "node"]
 pytestmark = [pytest.mark.ros, pytest.mark.slow]

@@ -46,7 +46,7 @@ def test_the_observation_may_be_any_joint_state_however_fast_they_come(client: R
             found = table(client.integrate(message).trajectory.position, 1, DOF)[0, 1:]  # after the start
             expected = [[place + 2**-7, place + k * 2**-7, 2**-7] for k in (1, 2)]
             np.testing.assert_array_equal(found, np.float32(expected))
-        for off_ns, told in ((SECOND_NS, "got 1.000 s more"), (-11 * SECOND_NS, "at most 10 s ago")):
+        for off_ns, told in ((SECOND_NS, "got -"), (-11 * SECOND_NS, "got 11.")):
             set_stamp(message, newest_ns + off_ns)
             answer = client.integrate(message)
             assert not answer.success and answer.message.startswith("no_observation: ") and told in answer.message

@@ -49,7 +49,8 @@ def integrated(node: SimulatedNode, asked: SequenceFields) -> np.ndarray:
 
 
 def published(node: SimulatedNode, asked: SequenceFields) -> np.ndarray:
-    return node.pipeline.trajectory(node.pipeline.batches.checked(asked), 0, ns(100.0)).points.position
+    plan = node.pipeline.sequence(node.pipeline.batches.checked(asked), 0, ns(100.0))
+    return node.pipeline.follow(plan, ns(100.0)).points.position
 
 
 @pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.BSPLINE], ids=lambda x: x.name)

@@ -218,7 +218,7 @@ def _took(node: SimulatedNode, channel: str, data: bytes, message: object) -> No
         stamp, fields = read_action_sequence(data)
         request = pipeline.batches.checked(fields)
         pipeline.batches.integrate(request, pipeline.batches.started(request, lambda: now_ns))
-        pipeline.trajectory(request, ns(stamp[0]), now_ns)
+        pipeline.follow(pipeline.sequence(request, ns(stamp[0]), now_ns), now_ns)
     elif channel == PLAN:
         pipeline.follow(pipeline.plan(read_position_trajectory(data, MAX_HORIZON), now_ns), now_ns)
     elif channel == STATE:

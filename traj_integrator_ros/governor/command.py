@@ -192,13 +192,9 @@ class Command:
         while len(sent) > self._in_use and sent[1].sent_ns < now_ns - whole_ns(_KEPT_S):
             sent.popleft()
 
-    def wait(self, by_ns: int) -> None:
-        """Shift the motions in execution, which waited for some time and go on from where they were."""
-        for one in self._own():
-            one.planned = one.planned._replace(start_ns=one.planned.start_ns + by_ns)
-            one.plan = one.plan and one.plan._replace(start_ns=one.plan.start_ns + by_ns)
-            one.known_from_ns += by_ns
-        self.revisions += 1
+    def found_at(self, robot_ns: int, motion_ns: int) -> None:
+        """Take the time of motions at a time, ns: it is earlier than expected if a motion had to wait."""
+        self.revisions += self.motion_clock.follow(robot_ns, 1.0, lambda *_: motion_ns, is_lost=True)
 
     def check_clock(self, now_ns: int) -> bool:
         """Return whether the last motion was sent later than now: the clock has jumped back; then forget it."""

@@ -10,28 +10,28 @@ import numpy as np
 
 from ..engine.integrator import TrajectoryIntegrator
 from ..execution.committed import Committed
-from ..execution.motion import State
-from ..execution.tolerances import NANOSECOND_S, whole_ns
+from ..execution.motion import State, resting
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, whole_ns
 from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
 from ..requests.batches import Batches, Beside, at_once
 from ..requests.inputs import Actions, Positions
-from ..requests.plan import Plan, plan_of_sequence
+from ..requests.plan import SEQUENCES, Plan, plan_of_sequence
 from ..requests.position_trajectory import PositionFields, plan_of_positions
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.relative import absolute
 from ..requests.retime_requests import RetimeFields, RetimeRequest, check_retiming
 from ..requests.sequences import ActionRequest, IntegratedBatch, SequenceFields
+from .command import Command
 from .commands import Commands
 from .committed import CommittedFields, committed_rows
-from .controller_reports import ControllerReport, ControllerReports, ControllerStatus, check_speed_scaling
+from .controller_reports import ControllerReport, ControllerReports, check_speed_scaling
 from .executable import ExecutableTrajectory
 from .grips import Grip
 from .measured import JointStates
 from .observation import observed
 from .planner import Planner, Refuse, Sought
-from .published import PublishedMotion
 from .reference import PlannedMotion
 from .sampled import SampledCommand
 from .trajectories import TrajectoryMaker
@@ -45,7 +45,7 @@ class Executor:
 
     The node calls it with the contents of messages and publishes its trajectories. A program without ROS calls
     `joint_state`, `execute`, `tick`, `stop` and `sample`; all but `sample` from one thread. Times are ns of one clock
-    of the caller's.
+    of the caller's. What makes or checks a motion raises Rejected with the reason; the motion in execution goes on.
 
     Args:
         parameters: the node's configuration.
@@ -63,7 +63,7 @@ class Executor:
         self,
         parameters: NodeParameters,
         engine: TrajectoryIntegrator | None = None,
-        published: PublishedMotion | None = None,
+        published: Command | None = None,
         warn: Warn = lambda rejected: None,
         refuse: Refuse | None = None,
         threads: Threads | None = None,
@@ -72,7 +72,7 @@ class Executor:
     ) -> None:
         self.joint_states = JointStates(parameters.joint_names)
         self.controller_reports = ControllerReports(parameters.joint_names)
-        self.published = published = PublishedMotion() if published is None else published
+        self.published = published = Command() if published is None else published
         self._sampled = SampledCommand()
         self.warn = warn
         engine = TrajectoryIntegrator(parameters.device) if engine is None else engine
@@ -91,54 +91,22 @@ class Executor:
         self.joint_states.believed.configure(bounds.velocity, allowance.full_speed, parameters.continuous)
         self.published.clock.lead_ns = whole_ns(parameters.publish_lead_time)
 
-    def joint_state(
-        self,
-        position: np.ndarray,
-        velocity: np.ndarray,
-        now_ns: int,
-        stamp_ns: int = 0,
-        names: Sequence[str] | None = None,
-        publisher: int = 0,
-    ) -> None:
-        """Take a measured state; `warn` is called if it is not believed (see `Believed`).
+    @property
+    def assumed(self) -> AssumedLimits:
+        """The limits of blends and brakes, and which of them are assumed."""
+        return self._trajectories.assumed
 
-        Args:
-            position: `[N]`.
-            velocity: `[N]`.
-            now_ns: the time.
-            stamp_ns: of the measurement; 0: now.
-            names: of the joints, others among them; None: those of the parameters.
-            publisher: identity of its publisher; 0 if it is unknown.
+    @property
+    def grips(self) -> tuple[Grip, ...]:
+        """The grippers that an object holds back, or that do not move."""
+        return self.published.guard.grips.held
 
-        Raises:
-            Rejected: with the reason, as `JointStates.update`; other joints may have been taken.
+    def is_busy(self, now_ns: int) -> bool:
+        """Return whether a motion is in progress, waits, or is not over: otherwise `tick` may be called less often."""
+        unclear = self.published.is_unclear or self.published.guard.is_busy
+        return unclear or self.published.is_moving(now_ns) or self.commands.waits
 
-        """
-        self._follow_samples(now_ns)
-        given_ns, stamp_ns = stamp_ns, self.published.clock.of_states(stamp_ns)
-        names = self.parameters.joint_names if names is None else names
-        taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns, publisher)
-        if taken and self.joint_states.known(now_ns, 0.0) is not None:
-            self.commands.supervise(now_ns)
-        if given_ns and not stamp_ns:  # It counts as measured now, and may be late: no gap to the next one is certain.
-            self.joint_states.believed.forget()
-        if self.joint_states.doubted is not None:
-            self.warn(self.joint_states.doubted)
-        if self.joint_states.refused is not None:
-            raise self.joint_states.refused
-
-    def report(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
-        """Take a controller's report of its command: the newest of `count` reports. Samples need none."""
-        present, stamp_ns = self.published.present, self.published.clock.of_robot(report.stamp_ns)
-        before = present.status(now_ns)
-        report = replace(report, stamp_ns=stamp_ns or now_ns)
-        if len(switched := self.parameters.switched):  # The rates of a step say nothing.
-            held = report.reference.position[switched]
-            report = replace(report, reference=report.reference.held(switched, held))
-        present.take_report(report, now_ns, count)
-        status = present.status(now_ns)
-        if status is not before and status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):
-            self.published.drop()
+    # A loop that samples
 
     def execute(
         self, plan: Actions | Positions, now_ns: int, clock: Callable[[], int] | None = None
@@ -150,19 +118,15 @@ class Executor:
             now_ns: the time.
             clock: returns the time again: a motion that is already due when it has been made is made once more.
 
-        Raises:
-            Rejected: with the reason; the motion in execution goes on.
-
         """
         self._follow_samples(now_ns)
         if isinstance(plan, Positions):
             checked = self.plan(plan.fields(self.parameters.joint_names), now_ns, end=plan.end)
-            made = self.follow(checked, now_ns, clock)
         else:
             request = self.checked(plan.fields, plan.stamp_ns, now_ns)
             self.batches.started(request, lambda: now_ns)
-            made = self.trajectory(request, plan.stamp_ns, now_ns, clock)
-        return self._begun(made, clock() if clock else now_ns)
+            checked = self.sequence(request, plan.stamp_ns, now_ns)
+        return self._begun(self.follow(checked, now_ns, clock), clock() if clock else now_ns)
 
     def tick(self, now_ns: int) -> ExecutableTrajectory | None:
         """Supervise, at least every 10 ms; returns a motion that begins by itself: a brake, or a waiting plan."""
@@ -186,64 +150,81 @@ class Executor:
 
         """
         if not self._sampled:
-            self._sampled.hold(self.joint_states.latest(time_ns, 0.0).position, time_ns)
+            held = resting(self.joint_states.latest(time_ns, 0.0).position, MOMENT_S)
+            self._sampled.begin(PlannedMotion(time_ns, held), is_first=True)
         return self._sampled.at(time_ns)
 
     def _follow_samples(self, now_ns: int) -> None:
-        """Treat the newest sample as a controller's report, and delay motions by as much as they have waited."""
-        sample, until_ns, since_ns = self._sampled.look(now_ns)
-        if until_ns + since_ns > 0 and self.published.is_moving(now_ns):
-            late_s = (until_ns + since_ns) * NANOSECOND_S
+        """Treat the newest sample as a controller's report, and let the clock of motions wait for late samples."""
+        (sample, motion_ns), command = self._sampled.look(now_ns), self.published
+        if sample is None:
+            return
+        late_s = (command.motion_clock.at(now_ns) - motion_ns) * NANOSECOND_S
+        if late_s > 0 and command.is_moving(now_ns):
             message = f"sample: {late_s:.3f} s late; the motion goes on from the last sample"
             self.warn(Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, message))
-        present = self.published.present
-        if until_ns > 0:
-            present.wait(until_ns)
-        if sample is not None and (present.report is None or sample.time_ns > present.report.stamp_ns):
+        if command.report is None or sample.time_ns > command.report.stamp_ns:
+            command.found_at(sample.time_ns, sample.motion_ns)
             self.report(ControllerReport(sample.time_ns, sample.state.known), min(sample.time_ns, now_ns))
-        if since_ns > 0:
-            present.wait(since_ns)
+        command.found_at(now_ns, motion_ns)
 
     def _begun(self, made: ExecutableTrajectory | None, now_ns: int) -> ExecutableTrajectory | None:
         """Record a motion as commanded from its start on."""
         if made is not None:
             made = self.published.timed(made, now_ns)
             self.published.record(made, now_ns)
-            self._sampled.take(PlannedMotion(made.start_ns, made.motion), now_ns)
+            self._sampled.begin(PlannedMotion(made.start_ns, made.motion))
         self.planner.tell_refused()
         return made
 
-    @property
-    def grips(self) -> tuple[Grip, ...]:
-        """The grippers that an object holds back, or that do not move."""
-        return self.published.guard.grips.held
-
     # What arrives
 
-    def is_busy(self, now_ns: int) -> bool:
-        """Return whether a motion is in progress, waits, or is not over: otherwise `tick` may be called less often."""
-        unclear = self.published.present.is_unclear or self.published.guard.is_busy
-        return unclear or self.published.is_moving(now_ns) or self.commands.waits
+    def joint_state(
+        self,
+        position: np.ndarray,
+        velocity: np.ndarray,
+        now_ns: int,
+        stamp_ns: int = 0,
+        names: Sequence[str] | None = None,
+        publisher: int = 0,
+    ) -> None:
+        """Take positions and velocities `[N]` measured at a time (0: now); `warn` is called if they are not believed.
+
+        Without `names`, the joints are those of the parameters; a publisher of 0 is unknown. Raises Rejected as
+        `JointStates.update` does; other joints may have been taken.
+        """
+        self._follow_samples(now_ns)
+        states, given_ns, stamp_ns = self.joint_states, stamp_ns, self.published.clock.of_states(stamp_ns)
+        names = self.parameters.joint_names if names is None else names
+        taken = states.update(names, position, velocity, stamp_ns, now_ns, publisher)
+        if taken and states.known(now_ns, 0.0) is not None:
+            self.commands.supervise(now_ns)
+        if given_ns and not stamp_ns:  # It counts as measured now, and may be late: no gap to the next one is certain.
+            states.believed.forget()
+        if states.doubted is not None:
+            self.warn(states.doubted)
+        if states.refused is not None:
+            raise states.refused
+
+    def report(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
+        """Take a controller's report of its command: the newest of `count` reports. Samples need none."""
+        report = replace(report, stamp_ns=self.published.clock.of_robot(report.stamp_ns) or now_ns)
+        if len(switched := self.parameters.switched):  # The rates of a step say nothing.
+            held = report.reference.position[switched]
+            report = replace(report, reference=report.reference.held(switched, held))
+        self.published.take_report(report, now_ns, count)
 
     def take_speed_scaling(self, scaling: float, now_ns: int) -> None:
-        """Take the speed scaling from a driver's topic, which goes before the controller's reports.
-
-        Raises:
-            Rejected: not_finite.
-
-        """
+        """Take the speed scaling from a driver's topic, which goes before the reports'. Raises Rejected: not_finite."""
         check_speed_scaling("speed_scaling", scaling)
         self.controller_reports.reported_scaling = scaling
-        if self.published.present.report is None:
-            self.published.present.follow_scaling(scaling, now_ns)
+        if self.published.report is None:
+            self.published.follow_scaling(scaling, now_ns)
+
+    # From messages to plans, and from plans to trajectories
 
     def checked(self, fields: SequenceFields, stamp_ns: int, now_ns: int) -> ActionRequest:
-        """Check a sequence, and make its relative actions absolute, from the observation at its stamp.
-
-        Raises:
-            Rejected: as `check_sequence` and `observed` do.
-
-        """
+        """Check a sequence, and make its relative actions absolute, from the observation at its stamp."""
         observation_ns = self.published.clock.of_node(stamp_ns)
         return absolute(
             self.batches.checked(fields),
@@ -251,54 +232,37 @@ class Executor:
             lambda joints: observed(self.joint_states, joints, observation_ns, now_ns, self.parameters),
         )
 
-    def check_limits(self, batch: IntegratedBatch) -> None:
-        """Check all rows of all trajectories of a batch against the limits.
-
-        Raises:
-            Rejected: limits_violated, unless limits.action is warn.
-
-        """
-        self._trajectories.refuse_or_warn(self.batches.violation(batch))
-
-    def trajectory(
-        self, request: ActionRequest, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
-    ) -> ExecutableTrajectory | None:
-        """Make the trajectory to publish, which is the first of a batch; the others are not integrated.
-
-        Args:
-            request: the checked sequence.
-            stamp_ns: of the sequence; used with start_from = previous.
-            now_ns: the node's clock.
-            clock: as in `execute`.
-
-        Returns:
-            The trajectory. None if the controller is still on its way to the first point of the previous one: `tick`
-            makes the trajectory then.
-
-        Raises:
-            Rejected: stale_sequence, future_sequence, limits_violated, start_mismatch, brake_impossible,
-                non_finite_result, invalid_times, no_limits, controller_unavailable, deviation or stopped.
-
-        """
-        self.commands.check_clock(now_ns)
-        plan = self._plan_of(request, stamp_ns, now_ns)
-        self.planner.require_newer(plan, now_ns)
-        return self.planner.execute(plan, now_ns, clock)
-
-    def _plan_of(self, request: ActionRequest, stamp_ns: int, now_ns: int = 0) -> Plan:
-        """Return the plan of the first trajectory of a batch, which is the one that is published."""
+    def sequence(self, request: ActionRequest, stamp_ns: int, now_ns: int = 0) -> Plan:
+        """Return the plan of a checked sequence: the first trajectory of its batch, which is the one to publish."""
         origin_ns = self.published.clock.of_node(stamp_ns) if self.parameters.start_from == START_FROM_PREVIOUS else 0
         return plan_of_sequence(request, 0, self.parameters.dt, origin_ns, stamp_ns, now_ns)
+
+    def plan(
+        self, fields: PositionFields, now_ns: int, *, end: str | None = None, topic: str = "position_trajectory"
+    ) -> Plan:
+        """Return the plan of positions and times, in any thread: thousands take milliseconds."""
+        timed = fields._replace(stamp_ns=self.published.clock.of_node(fields.stamp_ns))
+        plan = plan_of_positions(timed, self.parameters, now_ns, end)
+        return replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
+
+    def follow(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
+        """Make the trajectory of a plan; None if it has to wait: `tick` makes it then. `clock` as in `execute`."""
+        self.commands.check_clock(now_ns)
+        if plan.topic == SEQUENCES:
+            self.planner.require_newer(plan, now_ns)
+        if plan.untimed:
+            plan = self._trajectories.beginning.without_first_row(plan, now_ns)
+        return self.planner.execute(plan, now_ns, clock)
 
     def publishable(self, request: ActionRequest, stamp_ns: int) -> Callable[[int], bool]:
         """Find out whether a trajectory could be published from a checked sequence, without changing anything.
 
         Returns:
             A function of the node's clock. Call it until it returns True, since that may take long. It raises Rejected
-            as `trajectory` does.
+            as `follow` does.
 
         """
-        sought = Sought(self._plan_of(request, stamp_ns))
+        sought = Sought(self.sequence(request, stamp_ns))
 
         def is_known(now_ns: int) -> bool:
             self.commands.check_clock(now_ns)
@@ -306,51 +270,29 @@ class Executor:
 
         return is_known
 
+    # Questions
+
+    def start(self, now_ns: int) -> tuple[np.ndarray, ...]:
+        """Return the start state for input without one: position, velocity and perhaps acceleration, `[1, dof]`."""
+        self.commands.check_clock(now_ns)
+        state = self._trajectories.predicted(now_ns)
+        state = state or self.joint_states.latest(now_ns, self.parameters.state_timeout)[:2]
+        # The engine's type at once, so that the C++ loops read it in place.
+        return tuple(values[None].astype(np.float32) for values in state)
+
+    def check_limits(self, batch: IntegratedBatch) -> None:
+        """Check all rows of all trajectories against the limits. Raises Rejected: limits_violated, unless it warns."""
+        self._trajectories.refuse_or_warn(self.batches.violation(batch))
+
     def committed(self, fields: CommittedFields, now_ns: int) -> Committed:
-        """Return the motion in execution at the times of a chunk that is being planned. Raises Rejected."""
+        """Return the motion in execution at the times of a chunk that is being planned."""
         self.commands.check_clock(now_ns)
         fields = fields._replace(stamp_ns=self.published.clock.of_node(fields.stamp_ns))
-        found = committed_rows(fields, self.parameters, self.published.present, self.joint_states, now_ns)
+        found = committed_rows(fields, self.parameters, self.published, self.joint_states, now_ns)
         return found._replace(now_ns=self.published.clock.to_node(now_ns))
 
     def retiming(self, fields: RetimeFields) -> RetimeRequest:
-        """Check a request to retime paths or plans; its `answer` may take long. Raises Rejected."""
+        """Check a request to retime paths or plans; its `answer` may take long."""
         parameters = self.parameters
         most = parameters.max_batch, parameters.max_horizon, parameters.position_trajectory_max_points
         return check_retiming(fields, parameters.joint_limits, self.assumed.bounds.jerk, most, parameters.continuous)
-
-    @property
-    def assumed(self) -> AssumedLimits:
-        """The limits of blends and brakes, and which of them are assumed."""
-        return self._trajectories.assumed
-
-    def plan(
-        self, fields: PositionFields, now_ns: int, *, end: str | None = None, topic: str = "position_trajectory"
-    ) -> Plan:
-        """Check positions and times, in any thread; thousands of points take milliseconds. Raises Rejected.
-
-        `end` has the meaning that it has in `plan_of_positions`.
-        """
-        timed = fields._replace(stamp_ns=self.published.clock.of_node(fields.stamp_ns))
-        plan = plan_of_positions(timed, self.parameters, now_ns, end)
-        return replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
-
-    def follow(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
-        """Make the trajectory of a plan that `plan` has checked; None if it has to wait. Raises Rejected."""
-        self.commands.check_clock(now_ns)
-        if plan.untimed:
-            plan = self._trajectories.beginning.without_first_row(plan, now_ns)
-        return self.planner.execute(plan, now_ns, clock)
-
-    def start(self, now_ns: int) -> tuple[np.ndarray, ...]:
-        """Return the start state for input without one: position, velocity and perhaps acceleration, `[1, dof]`.
-
-        Raises Rejected: no_joint_state, state_too_old or clock_jumped_back.
-        """
-        self.commands.check_clock(now_ns)
-        state = self._trajectories.predicted(now_ns)
-        if state is None:
-            measured = self.joint_states.latest(now_ns, self.parameters.state_timeout)
-            state = measured.position, measured.velocity
-        # The engine's type at once, so that the C++ loops read it in place.
-        return tuple(values[None].astype(np.float32) for values in state)

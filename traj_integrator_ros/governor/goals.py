@@ -9,13 +9,21 @@ import numpy as np
 
 from ..execution.motion import State
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
-from ..requests.goal_results import Ended, Feedback, GoalFields, Result, ResultCode, refused
-from ..requests.goal_tolerances import GoalTolerances, Tolerance, goal_tolerances
+from ..requests.goals import (
+    Ended,
+    Feedback,
+    GoalFields,
+    GoalTolerances,
+    Result,
+    ResultCode,
+    exceeded,
+    goal_tolerances,
+    refused,
+)
 from ..requests.plan import GOALS, Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .executable import ExecutableTrajectory
 from .executor import Executor
-from .measured import commanded_to_each
 
 _FEEDBACK_NS = SECOND_NS // 20
 """Period of feedback, ns: the same as joint_trajectory_controller's."""
@@ -27,12 +35,10 @@ _MISSED_S = 2.0
 
 @dataclass
 class _Goal:
-    """A goal that waits or is in execution."""
+    """A goal that waits or is in execution: a plan with tolerances."""
 
     handle: object
     tolerances: GoalTolerances
-    target: np.ndarray
-    """End of its plan, rad, `[dof]`; NaN for joints that it leaves out."""
     trajectory: ExecutableTrajectory | None = None
     """Trajectory that executes it; None while the goal waits."""
     is_canceled: bool = False
@@ -71,34 +77,17 @@ class Goals:
             return "idle" if self._waiting is None else "waiting"
         return "canceling" if self._executed.is_canceled else "executing"
 
-    def begin(
-        self, handle: object, fields: GoalFields, planned: Callable[[], Plan], clock: Callable[[], int]
-    ) -> ExecutableTrajectory | None:
-        """Check a goal and return its trajectory to publish; None if it has to wait, while an older goal goes on.
+    def begin(self, handle: object, fields: GoalFields, plan: Plan, now_ns: int) -> ExecutableTrajectory | None:
+        """Check a goal and return the trajectory of its plan to publish; None if it waits, while an older one goes on.
 
-        Args:
-            handle: of the goal.
-            fields: the goal.
-            planned: returns the goal's plan, whose topic is GOALS and whose end is the goal.
-            clock: reads the node's clock.
-
-        Raises:
-            Rejected: with the reason.
-
+        The plan's topic is GOALS, and its end the goal. Raises Rejected with the reason.
         """
-        parameters = self._pipeline.parameters
-        if fields.has_multi_dof:
-            raise Rejected(
-                RejectionReason.JOINT_COUNT,
-                "multi_dof_trajectory: expected none, and no component tolerances, since the node's joints have one "
-                "degree of freedom each, got some",
-            )
-        tolerances = goal_tolerances(fields.path_tolerance, fields.goal_tolerance, fields.goal_time, parameters)
-        self._require_states(clock())
-        plan = planned()
-        trajectory = self._pipeline.follow(plan, clock())
+        pipeline = self._pipeline
+        tolerances = goal_tolerances(fields, pipeline.parameters)
+        pipeline.joint_states.latest(now_ns, pipeline.parameters.state_timeout)  # The goal is judged by it.
+        trajectory = pipeline.follow(plan, now_ns)
         self._end_withdrawn()
-        self._waiting = _Goal(handle, tolerances, plan.actions[-1])
+        self._waiting = _Goal(handle, tolerances)
         return trajectory
 
     def published(self, trajectory: ExecutableTrajectory) -> None:
@@ -107,28 +96,21 @@ class Goals:
         self._executed, self._waiting = self._waiting, None
         self._executed.trajectory = trajectory
 
-    def refuse_waiting(self, rejected: Rejected) -> None:
-        """End the waiting goal, which was refused."""
-        if self._waiting is not None:
+    def refuse(self, line: str, handle: object = None) -> None:
+        """End the waiting goal, or the one with a handle if it was not even taken, for the reason in a line."""
+        if self._waiting is not None and handle in (None, self._waiting.handle):
             handle, self._waiting = self._waiting.handle, None
-            self._finish(handle, refused(str(rejected)))
-
-    def forget(self, handle: object) -> None:
-        """Forget a waiting goal without a result."""
-        if self._waiting is not None and self._waiting.handle == handle:
-            self._waiting = None
+        if handle is not None:
+            self._finish(handle, refused(line))
 
     def abort(self, rejected: Rejected) -> None:
         """Abort the goal in execution for a reason, without stopping the robot."""
         self._end_withdrawn()
         if self._executed is None:
             return
-        if self._executed.is_canceled:
-            self._end(_CANCELED)
-            return
         deviates = rejected.reason is RejectionReason.DEVIATION
         code = ResultCode.PATH_TOLERANCE_VIOLATED if deviates else ResultCode.INVALID_GOAL
-        self._end(Result(Ended.ABORTED, code, str(rejected)))
+        self._end(_CANCELED if self._executed.is_canceled else Result(Ended.ABORTED, code, str(rejected)))
 
     def has(self, handle: object) -> bool:
         """Return whether this goal waits or is in execution."""
@@ -141,7 +123,12 @@ class Goals:
             self._waiting.is_canceled = True
             return None
         self._executed.is_canceled = True
-        return self._stop(now_ns)
+        return self.stop(now_ns)
+
+    def stop(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Return the fastest stop of the goal in execution; None if there is no such goal, or nothing moves."""
+        held = self._published.guard.held
+        return None if self._executed is None else self._pipeline.commands.stop(now_ns, held)
 
     def look(self, now_ns: int) -> ExecutableTrajectory | None:
         """Check whether the goal is over; returns the stop to publish if the robot has left the goal's path.
@@ -149,54 +136,57 @@ class Goals:
         Called every few milliseconds.
         """
         self._end_withdrawn()
-        goal = self._executed
+        goal, guard = self._executed, self._published.guard
         if goal is None:
             return None
-        guard = self._published.guard
         if goal.is_canceled:
             if not guard.stopped_until_rest and not guard.stop_waits:
                 self._end(_CANCELED)
-            else:
-                self._feed_back(goal, now_ns)
             return None
         try:
             self._require_executed(goal, now_ns)
+            state = self._pipeline.joint_states.latest(now_ns, self._pipeline.parameters.state_timeout)
         except Rejected as rejected:
             self.abort(rejected)
             return None
-        self._feed_back(goal, now_ns)
-        return self._judge(goal, now_ns)
+        actual, stamps_ns = State(state.position, state.velocity), np.minimum(state.stamps_ns, state.received_ns)
+        desired = self._commanded(stamps_ns.tolist(), actual)
+        if now_ns - goal.told_ns >= _FEEDBACK_NS:
+            goal.told_ns = now_ns
+            self._feed_back(goal, int(stamps_ns.max()), desired, actual)
+        return self._judge(goal, stamps_ns, desired, actual, now_ns)
 
-    def stop(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Return the fastest stop of the goal in execution; None if there is no such goal, or nothing moves."""
-        return None if self._executed is None else self._stop(now_ns)
+    def _commanded(self, times_ns: list[int], actual: State) -> State:
+        """Return the command of each joint at its own time, ns; what was measured, where no command is known."""
+        known = {time_ns: (self._published.commanded(time_ns) or actual).known for time_ns in set(times_ns)}
+        each = [[part[joint] for part in known[time_ns]] for joint, time_ns in enumerate(times_ns)]
+        return State(*np.array(each).T)
 
-    # Measurements decide
-
-    def _judge(self, goal: _Goal, now_ns: int) -> ExecutableTrajectory | None:
-        """End a goal that the joints have reached, missed or left, as measured last; returns the stop if they left."""
-        actual, stamps_ns = self._measured(now_ns)
-        at = self._published.motion_clock.at
-        measured_ns = self._published.motion_clock.at_times(stamps_ns)
-        executed = self._published.present.own(now_ns)  # The clock may have been set meanwhile.
+    def _judge(
+        self, goal: _Goal, stamps_ns: np.ndarray, desired: State, actual: State, now_ns: int
+    ) -> ExecutableTrajectory | None:
+        """End a goal that the joints have reached, missed or left; returns the stop if they have left its path."""
+        clock, names = self._published.motion_clock, self._pipeline.parameters.joint_names
+        measured_ns = clock.at_times(stamps_ns)
+        motion, executed = goal.trajectory.motion, self._published.own(now_ns)
+        # The clock may have been set meanwhile.
         start_ns = goal.trajectory.start_ns if executed is None else executed.planned.start_ns
-        end_ns = start_ns + whole_ns(goal.trajectory.motion.duration)
+        end_ns = start_ns + whole_ns(motion.duration)
         under_way = measured_ns < end_ns
         if under_way.any():
-            found = self._left(goal, actual, np.where(under_way, stamps_ns, 0))
-            if found:
+            error = State(*(under_way * part for part in self._error(desired, actual)[:2]))
+            if found := exceeded(error, goal.tolerances.path, names, "its command"):
+                stop = self.stop(now_ns)
                 self._end(Result(Ended.ABORTED, ResultCode.PATH_TOLERANCE_VIOLATED, f"path_tolerance: {found}"))
-                return self._stop(now_ns)
-            names = [self._pipeline.parameters.joint_names[joint] for joint in np.flatnonzero(under_way)]
-            found = f"expected joint states after the end of the trajectory, got none of {shown_names(names)}"
+                return stop
+            lacking = [names[joint] for joint in np.flatnonzero(under_way)]
+            found = f"expected joint states after the end of the trajectory, got none of {shown_names(lacking)}"
         else:
-            place = goal.trajectory.motion.end.position
-            desired = State(np.where(np.isnan(goal.target), place, goal.target), np.zeros_like(place))
-            found = self._exceeded(goal.tolerances.goal, desired, actual, "the goal")
-            if not found:
+            end = State(motion.end.position, np.zeros(motion.dof))
+            if not (found := exceeded(self._error(end, actual), goal.tolerances.goal, names, "the goal")):
                 self._end(Result(Ended.SUCCEEDED, ResultCode.SUCCESSFUL, "the goal is reached"))
                 return None
-        late = (max(int(measured_ns.min()), at(now_ns) - whole_ns(_LATE_S)) - end_ns) * NANOSECOND_S
+        late = (max(int(measured_ns.min()), clock.at(now_ns) - whole_ns(_LATE_S)) - end_ns) * NANOSECOND_S
         if late > goal.tolerances.goal_time:
             text = f"goal_tolerance: {found}, {goal.tolerances.goal_time:g} s after the end (goal_time_tolerance)"
             self._end(Result(Ended.ABORTED, ResultCode.GOAL_TOLERANCE_VIOLATED, text))
@@ -206,84 +196,31 @@ class Goals:
             self._pipeline.warn(Rejected(RejectionReason.DEVIATION, text))
         return None
 
-    def _left(self, goal: _Goal, actual: State, measured_ns: np.ndarray) -> str:
-        """Describe a joint that was off the path when it was measured, with its distance; empty if none was."""
-        desired = commanded_to_each(self._published.present.commanded, measured_ns)
-        if desired is None:
-            return ""
-        unknown = np.isnan(desired.position)  # Measurements before or after the motion do not belong to its path.
-        desired = State(*(np.where(unknown, *parts) for parts in zip(actual, desired, strict=False)))
-        return self._exceeded(goal.tolerances.path, desired, actual, "its command")
+    def _error(self, desired: State, actual: State) -> State:
+        near = turned(actual.position, desired.position, self._pipeline.parameters.continuous)
+        return State(desired.position - near, desired.velocity - actual.velocity)
 
-    def _exceeded(self, tolerance: Tolerance, desired: State, actual: State, what: str) -> str:
-        near = actual._replace(position=self._turned(actual.position, desired.position))
-        return tolerance.exceeded(desired, near, self._pipeline.parameters, what)
-
-    def _measured(self, now_ns: int) -> tuple[State, np.ndarray]:
-        """Return the last measured state, and when each joint was measured: by its arrival if the stamp is ahead."""
-        state = self._pipeline.joint_states.latest(now_ns, 0.0)
-        return State(state.position, state.velocity), np.minimum(state.stamps_ns, state.received_ns)
-
-    def _turned(self, position: np.ndarray, near: np.ndarray) -> np.ndarray:
-        return turned(position, near, self._pipeline.parameters.continuous)
-
-    def _feed_back(self, goal: _Goal, now_ns: int) -> None:
-        due = now_ns - goal.told_ns >= _FEEDBACK_NS
-        if not due or self._pipeline.joint_states.known(now_ns, 0.0) is None:
-            return
-        goal.told_ns = now_ns
-        actual, measured_ns = self._measured(now_ns)
-        begin = goal.trajectory.motion.begin.known
-        desired = commanded_to_each(self._published.present.commanded, measured_ns) or begin
-        desired = State(*(np.where(np.isnan(part), first, part) for first, part in zip(begin, desired, strict=True)))
-        near = self._turned(actual.position, desired.position)
-        error = State(desired.position - near, desired.velocity - actual.velocity)
-        newest_ns = int(measured_ns.max())
+    def _feed_back(self, goal: _Goal, newest_ns: int, desired: State, actual: State) -> None:
         clock, trajectory = self._published.motion_clock, goal.trajectory
         into_s = max((clock.at(newest_ns) - trajectory.start_ns) * NANOSECOND_S, 0.0)
         left_s = clock.lasts_s(max(trajectory.motion.duration - into_s, 0.0))
         stamp_ns = self._published.clock.to_robot(newest_ns)
-        self._tell(goal.handle, Feedback(stamp_ns, into_s, left_s, desired, actual, error))
-
-    # Checks that it is still executed
+        self._tell(goal.handle, Feedback(stamp_ns, into_s, left_s, desired, actual, self._error(desired, actual)))
 
     def _require_executed(self, goal: _Goal, now_ns: int) -> None:
-        """Raise Rejected with the reason if the goal is not executed any more, or cannot be judged."""
-        self._published.guard.require_following()
-        last, present = self._published.last, self._published.present
-        if last is None and self._pipeline.joint_states.jumped_back:
-            raise Rejected(RejectionReason.CLOCK_JUMPED_BACK, "node: the clock jumped back")
-        if last is None:
+        """Raise Rejected with the reason if the goal is not executed any more."""
+        command, last = self._published, self._published.last
+        command.guard.require_following()
+        if last is None and not self._pipeline.joint_states.jumped_back:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
                 "controller_state: the controller does not execute the trajectory any more "
-                f"({present.status(now_ns).value})",
+                f"({command.status(now_ns).value})",
             )
-        if last is not goal.trajectory:
+        if last is not None and last is not goal.trajectory:
             raise _superseded(last.topic)
-        if present.is_off(now_ns):
-            raise Rejected(
-                RejectionReason.CONTROLLER_UNAVAILABLE,
-                f"controller_state: expected reports of the controller, got none for {present.quiet_s(now_ns):.3f} s",
-            )
-        self._require_states(now_ns)
-
-    def _require_states(self, now_ns: int) -> None:
-        """Refuse goals while the robot's state is unknown or too old. Raises Rejected."""
-        self._pipeline.joint_states.believed.require_agreement(now_ns)
-        age, timeout = self._pipeline.joint_states.age_s(now_ns), self._pipeline.parameters.state_timeout
-        if age is None:
-            raise Rejected(
-                RejectionReason.NO_JOINT_STATE, "joint_states: expected one, by which the goal is judged, got none"
-            )
-        if 0 < timeout < age:
-            raise Rejected(
-                RejectionReason.STATE_TOO_OLD,
-                f"joint_states: ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)",
-            )
-
-    def _stop(self, now_ns: int) -> ExecutableTrajectory | None:
-        return self._pipeline.commands.stop(now_ns, self._published.guard.held)
+        if command.is_off(now_ns):
+            raise command.unavailable(now_ns)
 
     def _end_withdrawn(self) -> None:
         """End the goal that was canceled while it waited: later, because the request to cancel is answered first."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.motion import State
 from ..execution.tolerances import MOST_KEPT, NANOSECOND_S, whole_ns
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
@@ -226,15 +225,3 @@ def unexplained(states: Sequence[MeasuredState]) -> np.ndarray | float:
     beside = np.stack([speeds[:-2], speeds[2:], velocities[:-1], velocities[1:], np.zeros_like(steps)])
     low, high = (_FASTER * lasted * most(beside, axis=0) for most in (np.min, np.max))
     return np.maximum(steps - high, low - steps).max(axis=0)
-
-
-def commanded_to_each(commanded: Callable[[int], State | None], times_ns: np.ndarray) -> State | None:
-    """Return the command of each joint at its own time, ns, `[dof]`; NaN, or None for all, where none is known."""
-    states = {time_ns: commanded(time_ns) for time_ns in set(times_ns.tolist())}
-    if not any(states.values()):
-        return None
-    found = np.full((3, len(times_ns)), np.nan)
-    for joint, time_ns in enumerate(times_ns.tolist()):
-        if (state := states[time_ns]) is not None:
-            found[:, joint] = [part[joint] for part in state.known]
-    return State(*found)

@@ -34,28 +34,17 @@ def observed(
     latest = joint_states.latest(now_ns, 0.0 if stamp_ns else parameters.state_timeout)
     if not stamp_ns:
         return latest.position
-    if stamp_ns < now_ns - _OLDEST_S * SECOND_NS:
-        raise _without(f"at most {_OLDEST_S} s ago", f"{(now_ns - stamp_ns) * NANOSECOND_S:.3f} s")
-    states, turning = joint_states.recent, parameters.continuous
-    position = measured_at(states, np.array([stamp_ns]), len(joints), turning)[0][0]
-    unknown = joints & np.isnan(position)
+    first_ns, states = now_ns - _OLDEST_S * SECOND_NS, joint_states.recent
+    position = measured_at(states, np.array([stamp_ns]), len(joints), parameters.continuous)[0][0]
+    unknown = joints & (np.isnan(position) | (stamp_ns < first_ns))
     if unknown.any():
         joint = int(unknown.argmax())
-        name, newest_ns = parameters.joint_names[joint], latest.stamps_ns[joint]
-        if stamp_ns > newest_ns:
-            ahead = (stamp_ns - newest_ns) * NANOSECOND_S
-            raise _without(f"at most the time of the latest state of {name}", f"{ahead:.3f} s more")
-        oldest_ns = states[0].stamps_ns[joint] if states else newest_ns
-        if stamp_ns < oldest_ns:
-            before = (oldest_ns - stamp_ns) * NANOSECOND_S
-            raise _without(f"at least the time of the oldest state of {name} that is kept", f"{before:.3f} s less")
-        raise _without(f"joint states of {name} around it", "a gap")
+        times_ns = max(first_ns, int(states[0].stamps_ns[joint])), int(latest.stamps_ns[joint]), stamp_ns
+        oldest_s, newest_s, given_s = ((now_ns - time_ns) * NANOSECOND_S for time_ns in times_ns)
+        raise Rejected(
+            RejectionReason.NO_OBSERVATION,
+            "header.stamp: actions are relative to the joint state of that time (parameter relative_to): expected two "
+            f"states of {parameters.joint_names[joint]} around it without a gap, kept from {oldest_s:.3f} to "
+            f"{newest_s:.3f} s ago, got {given_s:.3f} s ago",
+        )
     return position
-
-
-def _without(expected: str, given: str) -> Rejected:
-    return Rejected(
-        RejectionReason.NO_OBSERVATION,
-        f"header.stamp: actions are relative to the joint state of that time (parameter relative_to): expected "
-        f"{expected}, got {given}",
-    )

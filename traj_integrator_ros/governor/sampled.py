@@ -5,14 +5,11 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
-import numpy as np
-
-from ..execution.motion import State, resting
-from ..execution.tolerances import MOMENT_S
+from ..execution.motion import State
 from .reference import PlannedMotion
 
-_KEPT_NS = 1_000_000_000
-"""Largest age, ns, of a time that may be sampled."""
+_KEPT = 32
+"""Number of motions that are kept: samples of times that are over need them."""
 _LATE_NS = 8_000_000
 """Time beyond the usual interval, ns, after which a sample counts as late, if it also exceeds `_LATE_PERIODS`."""
 _LATE_PERIODS = 3
@@ -25,16 +22,16 @@ class Sample(NamedTuple):
     """A command that was sampled."""
 
     time_ns: int
+    motion_ns: int
+    """The time of motions then, ns: as long as a sample is late, motions wait for it."""
     state: State
-    waited_ns: int
-    """Time, ns, for which motions had waited by then."""
 
 
 class SampledCommand:
     """The motions that were commanded lately, each in execution from its start until the start of the next one.
 
-    One thread adds motions, and another one may sample. When the loop that samples is held up, motions wait for it, and
-    the next sample goes on from the last one. The thread that adds motions finds that out by `look`.
+    One thread begins motions, and another one may sample. When the loop that samples is held up, the time of motions
+    stands, and the next sample goes on from the last one.
     """
 
     def __init__(self) -> None:
@@ -43,53 +40,38 @@ class SampledCommand:
         self._newest: Sample | None = None
         self._usual_ns = 0.0
         """Usual interval between samples, ns; 0 if unknown."""
-        self._waited_ns, self._looked_ns = 0, 0
-        """Time, ns, for which motions have waited, and the part of it that `look` has returned."""
 
     def __bool__(self) -> bool:
         return bool(self._motions)
 
-    def hold(self, position: np.ndarray, since_ns: int) -> None:
-        """Command a position, rad, `[dof]`, from a time on, unless another thread has just begun a motion."""
+    def begin(self, planned: PlannedMotion, *, is_first: bool = False) -> None:
+        """Command a motion from its start on; one that can only be the first, unless another thread has begun one."""
         with self._changing:
-            self._motions = self._motions or (PlannedMotion(since_ns, resting(position, MOMENT_S)),)
-
-    def take(self, planned: PlannedMotion, now_ns: int) -> None:
-        """Command a motion from its start on. It was made for where motions were at the last `look`."""
-        with self._changing:
-            before = [one for one in self._motions if one.start_ns < planned.start_ns]
-            old = sum(one.start_ns < now_ns - _KEPT_NS for one in before[1:])
-            since_ns = self._waited_ns - self._looked_ns
-            self._motions = (*before[old:], planned._replace(start_ns=planned.start_ns + since_ns))
+            if not (is_first and self._motions):
+                before = [one for one in self._motions if one.start_ns < planned.start_ns]
+                self._motions = (*before[1 - _KEPT :], planned)
 
     def at(self, time_ns: int) -> State:
         """Return the command at a time, ns; before the first motion, its beginning."""
         with self._changing:
-            self._wait(time_ns)
-            motions, newest = self._motions, self._newest
-            planned = next((one for one in reversed(motions) if one.start_ns <= time_ns), motions[0])
-            state = planned.state_at(time_ns)
+            newest, motion_ns = self._newest, self._motion_ns(time_ns)
+            planned = next((one for one in reversed(self._motions) if one.start_ns <= motion_ns), self._motions[0])
+            sample = Sample(time_ns, motion_ns, planned.state_at(motion_ns))
             if newest is None or time_ns > newest.time_ns:
-                if newest is not None and self._waited_ns == newest.waited_ns:
-                    share = _LEARNED if self._usual_ns else 1.0
-                    self._usual_ns += share * (time_ns - newest.time_ns - self._usual_ns)
-                self._newest = Sample(time_ns, state, self._waited_ns)
-        return state
+                self._newest, since_ns = sample, 0 if newest is None else time_ns - newest.time_ns
+                if newest is not None and since_ns == motion_ns - newest.motion_ns:  # Otherwise, it was late.
+                    self._usual_ns += (_LEARNED if self._usual_ns else 1.0) * (since_ns - self._usual_ns)
+        return sample.state
 
-    def look(self, now_ns: int) -> tuple[Sample | None, int, int]:
-        """Return the newest sample, and how long motions have waited before and after it since the last look, ns."""
+    def look(self, now_ns: int) -> tuple[Sample | None, int]:
+        """Return the newest sample, and the time of motions now, ns."""
         with self._changing:
-            self._wait(now_ns)
-            newest, looked_ns = self._newest, self._looked_ns
-            until_ns = looked_ns if newest is None else max(newest.waited_ns, looked_ns)
-            self._looked_ns = self._waited_ns
-            return newest, until_ns - looked_ns, self._waited_ns - until_ns
+            return self._newest, self._motion_ns(now_ns)
 
-    def _wait(self, now_ns: int) -> None:
-        """Let motions wait if the next sample is late."""
-        since_ns = 0 if self._newest is None else now_ns - self._newest.time_ns
-        if self._usual_ns <= 0 or since_ns <= max(self._usual_ns + _LATE_NS, _LATE_PERIODS * self._usual_ns):
-            return
-        by_ns = round(since_ns - self._usual_ns) - (self._waited_ns - self._newest.waited_ns)
-        self._motions = tuple(one._replace(start_ns=one.start_ns + by_ns) for one in self._motions)
-        self._waited_ns += by_ns
+    def _motion_ns(self, time_ns: int) -> int:
+        """Return the time of motions, ns: a usual interval after the newest sample, if the next one is late."""
+        if self._newest is None:
+            return time_ns
+        since_ns, usual_ns = time_ns - self._newest.time_ns, self._usual_ns
+        is_late = 0 < usual_ns and since_ns > max(usual_ns + _LATE_NS, _LATE_PERIODS * usual_ns)
+        return self._newest.motion_ns + (round(usual_ns) if is_late else since_ns)

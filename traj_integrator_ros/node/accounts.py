@@ -12,7 +12,7 @@ from types import TracebackType
 import numpy as np
 from rclpy.node import Node
 
-from ..requests.goal_results import Ended
+from ..requests.goals import Ended
 from ..requests.rejection import Rejected, RejectionReason
 
 _LONGEST_LINE = 500

@@ -17,7 +17,7 @@ from ..governor.supervision import Guard
 from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
-from ..requests.goal_results import Ended
+from ..requests.goals import Ended
 from ..requests.rejection import RejectionReason
 from .accounts import Accounts, Output
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -33,6 +33,9 @@ try:  # Some installations of ROS 2 lack it; then nothing is known about the con
     from control_msgs.msg import JointTrajectoryControllerState
 except ImportError:
     JointTrajectoryControllerState = None
+
+if TYPE_CHECKING:
+    from .topic_handlers import TopicHandlers
 
 SEQUENCE_DEPTH = 100
 """Depth of the middleware's queues of sequences, of which the node keeps the newest (`MOST_SEQUENCES`). It is large,
@@ -65,16 +68,6 @@ _SERVICES = {
 _OVERRIDABLE = (QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH, QoSPolicyKind.RELIABILITY, QoSPolicyKind.DURABILITY)
 
 
-class Turns(Protocol):
-    """Handles what arrives."""
-
-    def turn(self) -> None:
-        """Handle what has arrived, most urgent first."""
-
-    def supervise(self) -> None:
-        """Supervise the robot now, and handle what has arrived."""
-
-
 class Entities:
     """Publishers, subscriptions and services of a configured node.
 
@@ -94,7 +87,12 @@ class Entities:
     """
 
     def __init__(
-        self, node: LifecycleNode, accounts: Accounts, handlers: Turns, describe: Callable | None, scaling_topic: str
+        self,
+        node: LifecycleNode,
+        accounts: Accounts,
+        handlers: TopicHandlers,
+        describe: Callable | None,
+        scaling_topic: str,
     ) -> None:
         self._node = node
         with ExitStack() as self._owned:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
@@ -13,15 +12,12 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 
-from ..governor.executable import ExecutableTrajectory
-from ..governor.executor import Executor
 from ..governor.goals import Goals
 from ..parameters.table import END_GOAL
-from ..requests.goal_results import Ended, Feedback, Result, refused
-from ..requests.plan import GOALS, Plan
+from ..requests.goals import Ended, Feedback, Result
+from ..requests.plan import GOALS
 from ..requests.rejection import Rejected, RejectionReason
 from ..wire.messages import fill_feedback, goal_fields
-from ..wire.readers import Stamp
 from .accounts import Accounts, Output
 from .entities import CALL_DEPTH
 from .intake import CALL_WAITS_S, GIVES_WAY_S
@@ -31,41 +27,17 @@ try:  # Some installations of ROS 2 lack it.
 except ImportError:
     FollowJointTrajectory = None
 
+if TYPE_CHECKING:
+    from .topic_handlers import TopicHandlers
+
 _UNTIL_SENT_S = 0.5
 """Time, s, for which a server that is closed waits until its last result is sent."""
-
-
-class Publisher(Protocol):
-    """Publishes the trajectories of goals."""
-
-    pipeline: Executor
-
-    def accepting(self) -> Executor:
-        """Return the executor that handles input. Raises Rejected: not_active."""
-
-    def update(self) -> int:
-        """Read the states that have arrived and return the time, ns."""
-
-    def now_ns(self) -> int:
-        """The node's clock, ns."""
-
-    def planned(self, message: bytes, arrived_s: float, **options: str) -> Plan:
-        """Read and check a serialized JointTrajectory. Raises Rejected."""
-
-    def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
-        """Publish a trajectory; None if it has to wait."""
-
-    def refuse(self, topic: str, stamp: Stamp, line: str, *, brakes: bool) -> None:
-        """React to the refusal of a goal."""
-
-    def attend(self) -> None:
-        """Do what must not wait: stops, and the supervision."""
 
 
 class GoalServer:
     """The action server, with feedback and results; `governor/goals.py` decides about the goals."""
 
-    def __init__(self, node: LifecycleNode, accounts: Accounts, handlers: Publisher) -> None:
+    def __init__(self, node: LifecycleNode, accounts: Accounts, handlers: TopicHandlers) -> None:
         self._node, self._accounts, self._handlers = node, accounts, handlers
         self._unsent = False
         self.goals = Goals(handlers.pipeline, self._finish, self._tell)
@@ -142,11 +114,10 @@ class GoalServer:
                 raise Rejected(RejectionReason.SUPERSEDED, "goal: a newer one came before it was begun")
             handlers.update()
             trajectory = serialize_message(goal.trajectory)
-            planned = partial(handlers.planned, trajectory, self._server.taken_s, end=END_GOAL, topic=GOALS)
-            handlers.hand_over(self.goals.begin(handle, goal_fields(goal), planned, handlers.now_ns))
+            plan = handlers.planned(trajectory, self._server.taken_s, end=END_GOAL, topic=GOALS)
+            handlers.hand_over(self.goals.begin(handle, goal_fields(goal), plan, handlers.now_ns()))
         if outcome.reason:
-            self.goals.forget(handle)
-            self._finish(handle, refused(outcome.reason))
+            self.goals.refuse(outcome.reason, handle)
             stamp = goal.trajectory.header.stamp
             handlers.refuse(GOALS, (stamp.sec, stamp.nanosec), outcome.reason, brakes=not overtaken)
         else:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Timer
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rclpy.lifecycle import LifecycleNode
@@ -26,32 +26,18 @@ from ..wire import messages
 from ..wire.readers import nanoseconds
 from .accounts import Accounts
 from .answers import Answers
-from .goal_server import GoalServer, Publisher
 from .intake import CALL_WAITS_S, MOST_CALLS, Call
+
+if TYPE_CHECKING:
+    from .topic_handlers import TopicHandlers
 
 _LATER_S = 5e-4
 """Time, s, by which a stop waits longer than until the controller is at the first point, by the node's clock."""
-Result = TypeVar("Result")
 Steps = Generator[None, None, None]
 """A handler that may take long: a generator that yields until the response is complete."""
 STOP = "stop"
 """Name of the service whose calls are neither counted nor timed, since it concerns no sequence."""
 _OVER = object()
-
-
-class Turns(Publisher, Protocol):
-    """Publishes the trajectories of stops, and lets other work go on while something takes long."""
-
-    goal_server: GoalServer
-
-    def read(self) -> int:
-        """Read the states that have arrived and return the time, ns, for a call that begins no motion."""
-
-    def beside(self, size: int, work: Callable[[], Result]) -> Result:
-        """Return the result of work on so many numbers, beside which stops and supervision go on."""
-
-    def wake(self) -> None:
-        """Have waiting calls handled soon; callable from any thread."""
 
 
 @dataclass
@@ -66,7 +52,9 @@ class _Open:
 class Services:
     """Handles calls; the method with the name of a service fills in its response."""
 
-    def __init__(self, node: LifecycleNode, accounts: Accounts, published: PublishedMotion, handlers: Turns) -> None:
+    def __init__(
+        self, node: LifecycleNode, accounts: Accounts, published: PublishedMotion, handlers: TopicHandlers
+    ) -> None:
         self._node, self._published, self._handlers = node, published, handlers
         self._work = ThreadPoolExecutor(1, "services")
         self._accounts = accounts

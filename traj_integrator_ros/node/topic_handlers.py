@@ -22,7 +22,7 @@ from ..governor.published import PublishedMotion
 from ..governor.rehearsal import rehearse
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ON_REJECT_BRAKE
-from ..requests.plan import GOALS, Plan
+from ..requests.plan import GOALS, SEQUENCES, Plan
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.sequences import IntegratedBatch
 from ..wire.readers import (
@@ -45,7 +45,6 @@ from .states import States
 ACTIVE = "active"
 INACTIVE = "inactive"
 _SECOND_NS = 1_000_000_000
-_SEQUENCES = "action_sequence"
 _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE
 """Reasons for refusing a waiting sequence that never brake the robot."""
 _READINGS = 8
@@ -139,7 +138,7 @@ class TopicHandlers:
                 if message.gives_way:
                     row.waits = True
                     return
-                trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns)
+                trajectory = pipeline.follow(pipeline.sequence(request, nanoseconds(stamp), now_ns), now_ns)
                 row.waits = trajectory is None
                 self.hand_over(trajectory)
 
@@ -229,12 +228,12 @@ class TopicHandlers:
         """Publish why a sequence was refused after it had to wait, and brake if necessary."""
         self._tell_overtaken(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), rejected)
         if plan.topic == GOALS:
-            self.goal_server.goals.refuse_waiting(rejected)
+            self.goal_server.goals.refuse(str(rejected))
         if self.state == ACTIVE and rejected.reason not in _WITHDRAWN:
             self._brake_after_rejection()
 
     def _tell_overtaken(self, topic: str, stamp: Stamp, rejected: Rejected) -> None:
-        line = self._accounts.refused(topic, rejected, f" for {Output.ROW.value}" * (topic == _SEQUENCES))
+        line = self._accounts.refused(topic, rejected, f" for {Output.ROW.value}" * (topic == SEQUENCES))
         self._tell_rejection(topic, stamp, line, Output.ROW)
 
     def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:

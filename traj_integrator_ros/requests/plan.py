@@ -13,6 +13,8 @@ from ..execution.rows import action_steps
 from ..kernels import ControlMap, ControlSpace, SplineForm
 from .sequences import ActionRequest
 
+SEQUENCES = "action_sequence"
+"""The `topic` of plans that are action sequences."""
 GOALS = "follow_joint_trajectory"
 """The `topic` of plans that are goals of the action."""
 
@@ -41,7 +43,7 @@ class Plan:
     """True if the actions are a path without times, and so without steps: it is passed as fast as limits allow."""
     stamp_ns: int = 0
     """Stamp of the message, ns, which its rejection repeats."""
-    topic: str = "action_sequence"
+    topic: str = SEQUENCES
     """Topic or service of the message."""
     is_complete: bool = False
     """True if it ends at rest at its last position, which is its goal; otherwise another plan may follow."""

@@ -17,8 +17,7 @@ from ..execution.committed import Committed as CommittedRows
 from ..governor.committed import CommittedFields
 from ..kernels import CostTerm, QuadraticCost
 from ..requests.evaluation_requests import BatchGradient, EvaluatedBatch, EvaluationFields, UpstreamFields
-from ..requests.goal_results import Feedback, GoalFields
-from ..requests.goal_tolerances import ToleranceFields
+from ..requests.goals import Feedback, GoalFields, ToleranceFields
 from ..requests.retime_requests import RetimedBatch, RetimeFields
 from ..requests.sequences import OUTPUTS, IntegratedBatch, SequenceFields
 from .arrays import packed, viewed
