@@ -8,7 +8,7 @@ from traj_integrator_ros.execution.bounds import Bounds
 from traj_integrator_ros.execution.following import Followed, follow
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.rows import FADE_STEPS, cubic_spline, fade_span, faded_in, faded_out, rests_at_end
+from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.governor.plan_rows import motion_between, rows_of
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
@@ -19,36 +19,12 @@ BANDWIDTH = 2.5
 """Hz."""
 
 
-def motion_of_actions(name: str, steps: np.ndarray, actions: np.ndarray, start: State, **named: float) -> Motion:
+def motion_of_actions(name: str, steps: np.ndarray, actions: np.ndarray, start: State) -> Motion:
     """The motion that actions of a map describe alone, from a start state on."""
     plan = Plan(MAPS[name], steps, actions, start, 0)
     rows = rows_of(plan, start)
     motion = motion_between(plan, rows)
-    return motion_of_positions(steps, rows[0, 1:], start, **named) if motion is None else motion
-
-
-def motion_of_positions(
-    steps: np.ndarray, positions: np.ndarray, start: State, *, rest_tolerance: float = 0.0, fade_time: float = 0.2
-) -> Motion:
-    """The motion from a start through positions `[N, D]` at the ends of steps, without the special ends of plans."""
-    rows = np.vstack([start.position, positions])
-    rests = rests_at_end(rows, float(steps[-1]), rest_tolerance)
-    motion = cubic_spline(steps, rows, start.velocity, ends_at_rest=rests)
-    if start.acceleration is not None:
-        motion = taken_up(motion, start.acceleration, fade_time)
-    return settle(motion, fade_time) if rests else motion
-
-
-def settle(motion: Motion, fade_time: float) -> Motion:
-    """The motion with its last acceleration removed by a fade within a time, s; 0: as it is."""
-    if fade_time <= 0:
-        return motion
-    return faded_out(motion, fade_span(motion.knots[-1] - motion.knots[::-1], fade_time, FADE_STEPS))
-
-
-def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Motion:
-    """The motion begun with an acceleration whose difference from its own fades within a time, s; 0: never."""
-    return faded_in(motion, acceleration, fade_span(motion.knots, fade_time)) if fade_time > 0 else motion
+    return cubic_spline(steps, rows[0], start.velocity) if motion is None else motion
 
 
 def bounds(dof: int, velocity: float = 2.0, acceleration: float = 10.0, jerk: float = 500.0, position=np.inf) -> Bounds:

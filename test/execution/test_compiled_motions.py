@@ -1,4 +1,4 @@
-"""The compiled steps of motions refuse unsuitable arguments; and the fade that only joins use."""
+"""The compiled steps of motions refuse unsuitable arguments."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def refuses(step, *arguments):
 
 COEFFICIENTS, KNOTS, TIMES = np.zeros((2, 4, 3)), np.arange(3) * 0.1, np.array([0.05, 0.1])
 ROWS, ROW = np.zeros((3, 3)), np.zeros(3)
-PIECES, PROFILE, STATE = np.zeros((2, 6, 1)), [0.1] * 8, np.array([0.0, 1.0, 0.0])
+PIECES, STATE = np.zeros((2, 6, 1)), np.array([0.0, 1.0, 0.0])
 STATES, BOUNDS = np.stack([STATE, STATE], axis=1), np.ones((4, 2, 2))
-TRACKED = np.ones(2), np.ones((2, 3, 1)), 1.0, 1.0, STATES, -BOUNDS, BOUNDS
+TRACKED = np.ones(2), np.ones((2, 3, 2)), 1.0, STATES, -BOUNDS, BOUNDS
 
 
 def sevens(*shape: int, dtype: type = float) -> np.ndarray:
@@ -27,18 +27,13 @@ def sevens(*shape: int, dtype: type = float) -> np.ndarray:
 
 CALLS = {
     "states_at": (COEFFICIENTS, KNOTS, TIMES, sevens(4, 2, 3)),
-    "state_at": (COEFFICIENTS, KNOTS, 0.1, sevens(4, 3)),
-    "the end": (COEFFICIENTS, KNOTS, None, sevens(3, 3)),
-    "add": (ROWS, TIMES, sevens(2, 3, 3)),
-    "points": (COEFFICIENTS, KNOTS, True, True, sevens(3, dtype=int), sevens(3, 3, 3)),
-    "united": ([(KNOTS, PIECES)], TIMES, 1e-6, 0.01, sevens(15), sevens(14, 6, 1)),
-    "interpolate": (KNOTS, ROWS, False, False, ROW, sevens(3), sevens(2, 4, 3), sevens(3)),
-    "spline": (KNOTS, ROWS, ROW, False, sevens(2, 4, 3)),
-    "pieces_of_profile": (PROFILE, STATE, 0.3, STATE, False, sevens(5), sevens(4, 6, 1)),
+    "united": (np.ones(2, int), np.append(TIMES, TIMES), PIECES, TIMES, 1e-6, 0.01, sevens(18), sevens(17, 6, 2)),
+    "interpolate": (KNOTS, KNOTS, ROWS, False, False, ROW, sevens(2, 4, 3), sevens(3)),
+    "spline": (KNOTS, ROWS, ROW, ROW, sevens(2, 4, 3)),
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
-    "track": (*TRACKED, sevens(3, 3, 2), sevens(2, 2), sevens(2), sevens(2, dtype=int)),
-    "widen": (COEFFICIENTS, KNOTS, sevens(2, 4, 3)),
-    "widen_each": (COEFFICIENTS, KNOTS, sevens(2, 2, 4, 3)),
+    "track": (*TRACKED, sevens(3, 3, 2), sevens(2, 2), sevens(2, dtype=int)),
+    "widen": (np.zeros((3, 4, 3)), np.arange(4) * 0.1, sevens(1, 2, 4, 3)),
+    "widen each": (COEFFICIENTS, KNOTS, sevens(2, 2, 4, 3)),
 }
 """A suitable call of each compiled function."""
 
@@ -65,7 +60,7 @@ def is_written(value: object) -> bool:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_arrays_of_another_kind_or_shape_are_refused(name):
-    function, suits = getattr(native, {"state_at": "states_at", "the end": "states_at"}.get(name, name)), CALLS[name]
+    function, suits = getattr(native, name.removesuffix(" each")), CALLS[name]
     for place, value in enumerate(suits):
         for wrong in unfit(value):
             given = [np.array(other) if isinstance(other, np.ndarray) else other for other in suits]
@@ -77,15 +72,8 @@ def test_arrays_of_another_kind_or_shape_are_refused(name):
 
 
 def test_what_does_not_belong_together_is_refused():
-    rest = CALLS["united"][1:]
-    for track in ((TIMES, PIECES), (KNOTS, ROWS), (KNOTS,), [KNOTS, PIECES], (KNOTS, PIECES[:, :, 0]), None):
-        refuses(native.united, [track], *rest)
-    for tracks in ([], [(KNOTS, PIECES)] * 2, ((KNOTS, PIECES),)):
-        refuses(native.united, tracks, *rest)
-    for profile in ([], [0.1] * 7, [0.1] * 12, [0.1] * 7 + [1], tuple(PROFILE)):
-        refuses(native.pieces_of_profile, profile, *CALLS["pieces_of_profile"][1:])
-    refuses(native.widen, np.zeros((2, 7, 3)), KNOTS, sevens(2, 4, 3))
-    refuses(native.widen, np.zeros((2, 1, 3)), KNOTS, sevens(2, 4, 3))
-    refuses(native.shift, frozen(ROWS), 0.1)
-    refuses(native.shift, ROWS.copy(), 1)
-    assert native.all_finite(np.zeros(3, np.int64)) is None and native.all_finite([1.0]) is None
+    _, *suits, knots, pieces = CALLS["united"]
+    for counts in ([], [1], [2], [2, 0], [3, -1], [1, 1, 0]):
+        refuses(native.united, np.array(counts, int), *suits, knots, pieces)
+    for size in (1, 7):
+        refuses(native.widen, np.zeros((2, size, 3)), KNOTS, sevens(1, 2, 4, 3))

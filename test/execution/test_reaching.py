@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.reaching import fastest_to
-from traj_integrator_ros.execution.stopping import fastest_stop
+from traj_integrator_ros.execution.stopping import fastest_stop, fastest_to
 from traj_integrator_ros.execution.tolerances import SAME
 
 BOUNDS = bounds(1, 2.0, 10.0, 200.0)

@@ -1,16 +1,16 @@
-"""Motions made of rows and actions: splines against scipy's, holds against the maps, fades, recordings as chunks."""
+"""Motions made of rows and actions: splines against scipy's, steps of actions, corrections."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution_cases import largest_jumps, settle, taken_up
+from execution_cases import largest_jumps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
-from traj_integrator_ros.execution.limits import extremes
-from traj_integrator_ros.execution.rows import action_steps, cubic_spline, rests_at_end
+from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.rows import action_steps, brought_to_rest, cubic_spline, rests_at_end
 
 # Splines
 
@@ -68,36 +68,36 @@ def test_steps_of_actions_are_those_that_lead_to_their_rows():
     np.testing.assert_array_equal(action_steps(np.array([0.1]), 1), [0.1])
 
 
-# Fades: their beginning, their end, their distance from the plan
-
-
-def a_plan(count: int = 32, dof: int = 3, step: float = 0.02):
-    times = np.arange(count + 1) * step
-    return cubic_spline(np.full(count, step), np.sin(times[:, None] + np.arange(dof)), np.cos(np.arange(dof) * 1.0))
+# Corrections of a motion: their ends, and what lies outside of them
 
 
 @settings(max_examples=30)
-@given(st.integers(2, 40), st.sampled_from([0.002, 0.02, 0.1]), st.floats(0.01, 0.5), st.integers(0, 10**6))
-def test_another_acceleration_at_the_start_fades_into_the_plan(count, step, fade_time, seed):
-    plan = a_plan(count, step=step)
-    begin = plan.begin
-    acceleration = begin.acceleration + np.random.default_rng(seed).normal(size=3)
-    faded = taken_up(plan, acceleration, fade_time)
-    for part, expected in zip(faded.begin, begin._replace(acceleration=acceleration), strict=True):
-        np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-12)
-    assert (largest_jumps(faded) <= [1e-12, 1e-10, 1e-8 / step]).all()
-    rest = plan.knots[3:] if count > 3 else plan.knots[-1:]
-    np.testing.assert_allclose(faded.states_at(rest)[:2], plan.states_at(rest)[:2], rtol=1e-7, atol=1e-7)
-    np.testing.assert_allclose(faded.end.position, plan.end.position, rtol=1e-9, atol=1e-9)
+@given(
+    st.integers(4, 40),
+    st.sampled_from([0.002, 0.02, 0.1]),
+    st.tuples(st.integers(0, 4), st.integers(0, 4)),
+    st.integers(0, 10**6),
+)
+def test_a_correction_adds_its_states_and_stays_between_its_knots(count, step, places, seed):
+    random = np.random.default_rng(seed)
+    first, last = min(places), max(places)
+    if first == last:
+        first, last = 0, count
+    rows = np.sin(np.arange(count + 1)[:, None] * step + np.arange(3))
+    plan = cubic_spline(np.full(count, step), rows, np.cos(np.arange(3) * 1.0))
+    states = random.normal(size=(3, 2, 3))
+    whole = plan.corrected(states, plan.knots[first], plan.knots[last])
+    apart = whole.coefficients - plan.raised().coefficients
+    assert not apart[:first].any() and not apart[last:].any()
+    own = Motion(plan.knots[first : last + 1] - plan.knots[first], apart[first:last])
+    for state, expected in ((own.begin, states[:, 0]), (own.end, states[:, 1])):
+        np.testing.assert_allclose(np.array(state), expected, rtol=1e-6, atol=1e-6 / step**2)
+    assert (largest_jumps(own) <= 1e-9 * np.array([1, 1 / step, 1 / step**2]) * 100).all()
 
 
-def test_at_rest_the_last_acceleration_fades_to_zero_and_the_end_stays():
-    times = np.arange(33) * 0.02
-    rows = np.minimum(times, 0.5)[:, None] ** 2
-    rows[-1] = rows[-2]
-    spline = cubic_spline(np.full(32, 0.02), rows, np.zeros(1), ends_at_rest=True)
-    settled = settle(spline, 0.2)
-    assert np.abs(spline.end.acceleration).max() > 1e-6
-    np.testing.assert_allclose(settled.end.acceleration, 0, atol=1e-9)
-    np.testing.assert_allclose(settled.end.position, spline.end.position, rtol=1e-12)
-    assert np.abs(extremes(settled)[:, 2]).max() <= 1.01 * np.abs(extremes(spline)[:, 2]).max()
+def test_an_end_in_motion_is_brought_to_rest_where_it_is():
+    plan = cubic_spline(np.full(32, 0.02), np.arange(33)[:, None] ** 2 * 1e-4, np.zeros(1))
+    rests = brought_to_rest(plan, 0.1)
+    assert rests.ends_at_rest and np.abs(rests._replace(ends_at_rest=False).end[1:]).max() < 1e-9
+    np.testing.assert_allclose(rests.end.position, plan.end.position, rtol=1e-12)
+    np.testing.assert_array_equal(rests.coefficients[:27, :4], plan.coefficients[:27])

@@ -8,7 +8,7 @@ from pipelines import NOW_S, SimulatedNode, at, limits, ns, rejected
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion
-from traj_integrator_ros.execution.polynomials import quintics
+from traj_integrator_ros.execution.polynomials import between
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 
 ROWS = np.linspace(0.2, 0.3, 30)[:, None] * np.ones(2)
@@ -82,7 +82,7 @@ def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float,
     trajectory = node.send(ROWS, dt=0.05)
     first = at(trajectory, trajectory.start_ns * 1e-9)
     span = trajectory.start_ns * 1e-9 - NOW_S - node.parameters.publish_lead_time
-    way = Motion(np.array([0.0, span]), quintics(np.array([span]), np.stack([np.zeros((3, 2)), first], axis=1)))
+    way = Motion(np.array([0.0, span]), between(np.array([span]), np.stack([np.zeros((3, 2)), first], axis=1)))
     _, speed, acceleration, jerk = np.abs(extremes(way)).max(axis=(0, 2))
     assert jerk <= 60.0 / 3.9 and acceleration <= 10.0 and speed <= 2.0
 

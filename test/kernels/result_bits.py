@@ -13,7 +13,7 @@ from torch import Tensor
 from traj_integrator_ros.execution import native as motions
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, united
-from traj_integrator_ros.execution.rows import cubic_spline, fade_span, faded_in
+from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.kernels import MAPS, control_map, native
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
 
@@ -46,16 +46,12 @@ def main() -> None:
         print("retime", order, bits(motion.duration), motion.iterations.tolist())
     rows = waypoints[0].numpy()
     motion = cubic_spline(np.full(5, 0.1), rows, rows[1])
-    motion = faded_in(motion, rows[2], fade_span(motion.knots, 0.05))
-    profile, begin, knots, pieces = [0.25, 0.5, 3.0, -1.0], np.array([0.1, 0.2, 0.3]), np.zeros(3), np.zeros((2, 6, 1))
-    count = motions.pieces_of_profile(profile, begin, float("nan"), np.zeros(3), False, knots, pieces)
-    stop, most = (np.zeros(15), np.zeros((14, 6, 1))), np.array([0.5])
+    begin, stop, most = np.array([0.1, 0.2, 0.3]), (np.zeros(15), np.zeros((14, 6, 1))), np.array([0.5])
     kept = motions.stop(begin[:, None], most, most * 60, 1e-6, 0.01, *stop)
     print("motion", bits(motion.knots, motion.coefficients))
-    print("motions", count, bits(extremes(motion), motion.states_at(motion.knots), knots, pieces), kept, bits(*stop))
-    rest = motion.from_time(0.13).then(motion.until(0.31))
-    joined = united({1: Motion(knots, pieces)}, rest)
-    print("parts", joined.knots.tolist(), bits(joined.coefficients, *joined.end))
+    print("motions", bits(extremes(motion), motion.states_at(motion.knots)), kept, bits(*stop))
+    joined = united({1: Motion(stop[0][: kept + 1], stop[1][:kept])}, motion)
+    print("parts", joined.knots.tolist(), bits(joined.coefficients))
 
 
 if __name__ == "__main__":

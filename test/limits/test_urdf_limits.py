@@ -94,7 +94,7 @@ AS_ROS_READS_IT = {
 def test_a_urdf_is_read_as_ros_reads_it(text: str) -> None:
     found = read_urdf(text, JOINTS, "here")
     # The tighter of limit and safety_controller; none for a continuous joint; 0 for a missing bound.
-    np.testing.assert_array_equal(found.limits.of("position"), [[-1.9, -np.inf, 0.0], [2.0, np.inf, 0.4]])
+    np.testing.assert_array_equal(found.limits.range_of("position"), [[-1.9, -np.inf, 0.0], [2.0, np.inf, 0.4]])
     np.testing.assert_array_equal(found.limits.velocity, [1.5, 3.5, 0.2])
     assert (found.without, found.continuous, found.limits.acceleration) == ((), ("spin",), None)
 

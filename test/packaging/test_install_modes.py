@@ -20,15 +20,15 @@ TOOLS = ("node", "demo", "check_trajectory", "integrate", "monitor", "plot_traje
 CONSOLE_SCRIPTS = {f"traj_integrator_{name}" for name in TOOLS}
 # In a Python with torch and numpy only, the kernels compute, and no ROS or heavy module is imported.
 USE_KERNELS = """
-import array, importlib.util, sys, torch
+import importlib.util, sys, numpy, torch
 import traj_integrator_ros, traj_integrator_ros.engine.integrator
-from traj_integrator_ros.execution import _native
+from traj_integrator_ros.execution.motion import resting
 from traj_integrator_ros.kernels.retime.native import native
 from traj_integrator_ros.kernels import Backend, MAPS, backend_info
 assert importlib.util.find_spec("ruckig") is None
 unwanted = {"rclpy", "traj_integrator_interfaces", "triton", "matplotlib", "scipy"} & set(sys.modules)
 assert not unwanted, unwanted
-assert _native.all_finite(array.array("d", [1.0])) is True
+assert resting(numpy.ones(1), 1.0).state_at(0.5).position == 1.0
 assert native() is not None
 assert backend_info()[0].backend is Backend.NATIVE, backend_info()
 for name, kernel in MAPS.items():

@@ -6,23 +6,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from .limits import extremes
+from .limits import extremes, extremes_of_pieces
 from .motion import Motion, State
-from .polynomials import bernstein, quintics
-from .rows import (
-    FADE_STEPS,
-    Points,
-    cubic_spline,
-    fade_span,
-    faded_in,
-    faded_out,
-    motion_of_points,
-)
-from .tolerances import SECOND_NS
+from .polynomials import between
+from .rows import Points, cubic_spline, motion_of_points
+from .tolerances import ROUNDING, SECOND_NS
 
 _FADE_S = 0.2
 """Longest time, s, over which the acceleration at an end is blended out."""
-_FADES = (FADE_STEPS, 6, 12, 24)
+_FADES = 3, 6, 12, 24
 """Numbers of steps over which the accelerations at both ends are blended out: the first that keeps the jerk limit."""
 _PASSED_RAD = 1e-7
 """Distance, rad or m, by which rounding may lead beyond the outermost row."""
@@ -90,7 +82,7 @@ def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarra
     free, whole = np.isnan(velocity).any(axis=1), velocity.copy()
     for first, last in pairwise(np.flatnonzero(~free).tolist()):
         if last - first > 1:
-            part = _spline(steps[first:last], rows[first : last + 1], velocity[first], velocity[last])
+            part = cubic_spline(steps[first:last], rows[first : last + 1], velocity[first], velocity[last])
             whole[first + 1 : last] = part.states_at(part.knots[1:-1], 2)[1]
     motion = cubics(steps, rows, whole)
     swing = np.array([_swings(motion.of(joint), rows[:, joint : joint + 1]).any() for joint in range(rows.shape[1])])
@@ -99,9 +91,18 @@ def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarra
 
 def _faded(spline: Motion, begin: State, fade: int) -> Motion:
     """Blend out the accelerations at both ends of a spline, so that it ends at rest."""
-    knots = spline.knots
-    started = faded_in(spline, begin.known.acceleration, fade_span(knots, _FADE_S, fade))
-    return faded_out(started, fade_span(knots[-1] - knots[::-1], _FADE_S, fade))._replace(ends_at_rest=True)
+    knots, at_begin, at_end = spline.knots, np.zeros((3, 2, spline.dof)), np.zeros((3, 2, spline.dof))
+    at_begin[2, 0] = begin.known.acceleration - spline.begin.acceleration
+    started = spline.corrected(at_begin, 0.0, _fade_span(knots, fade))
+    at_end[2, 1] = -started.end.acceleration
+    span = _fade_span(knots[-1] - knots[::-1], fade)
+    return started.corrected(at_end, knots[-1] - span)._replace(ends_at_rest=True)
+
+
+def _fade_span(knots: np.ndarray, fade: int) -> float:
+    """Return the duration of a blend from 0, s: some steps within a time, or else one, so that no row moves."""
+    within = int(knots.searchsorted(_FADE_S * (1 + ROUNDING), side="right")) - 1
+    return float(knots[min(max(within, 1), fade, len(knots) - 1)])
 
 
 def _within(motion: Motion, steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -113,7 +114,7 @@ def _within(motion: Motion, steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
             chosen = slowed[:, None]
             velocity = np.where(chosen, _slower(steps, rows, states[1]), states[1])
             acceleration = np.where(chosen, 0.0, states[2])
-            coefficients = quintics(steps, np.stack([rows, velocity, acceleration]))
+            coefficients = between(steps, np.stack([rows, velocity, acceleration]))
         swinging = _swings(motion._replace(coefficients=coefficients), rows)
         beside = (np.append(swinging, False) | np.append(False, swinging)) & ~slowed
         if not beside[1:-1].any():
@@ -130,28 +131,11 @@ def _slower(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> np.nda
     return np.clip(velocity, low, high)
 
 
-def _spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> Motion:
-    """Return the C2 cubic spline through rows with velocities at both ends."""
-    drift = end * np.concatenate([[0.0], steps.cumsum()])[:, None]  # Without this drift, the spline ends at rest.
-    motion = cubic_spline(steps, rows - drift, begin - end, ends_at_rest=True)
-    coefficients = motion.coefficients.copy()
-    coefficients[:, 0] += drift[:-1]
-    coefficients[:, 1] += end
-    return Motion(motion.knots, coefficients)
-
-
 def _swings(motion: Motion, rows: np.ndarray) -> np.ndarray:
     """Return which segments of one joint lead beyond its outermost rows, `[N + 1, 1]`: bool `[N]`."""
     low, high = rows.min() - _turn(rows, np.argmin(rows)), rows.max() + _turn(rows, np.argmax(rows))
-    least, most = extremes(motion)[:, 0]
-    if least[0] >= low and most[0] <= high:
-        return np.zeros(len(motion.coefficients), bool)
-    control = bernstein(motion.coefficients, motion.steps, 0)[:, :, 0]  # The control points contain the segment.
-    swinging = (control.min(axis=1) < low) | (control.max(axis=1) > high)
-    for k in np.flatnonzero(swinging).tolist():
-        least, most = extremes(Motion(motion.knots[k : k + 2], motion.coefficients[k : k + 1]))[:, 0, 0]
-        swinging[k] = least < low or most > high
-    return swinging
+    least, most = extremes_of_pieces(motion)[:, :, 0, 0]
+    return (least < low) | (most > high)
 
 
 def _turn(rows: np.ndarray, place: int) -> float:

@@ -68,8 +68,14 @@ def fit(
         times, rows = kept, rows[chosen]
     if not times[-1] >= SHORTEST_GAP:
         raise ValueError("steps: expected rows of at least two times, got 1")
-    pieces = len(times) - 1 + min(len(times) - 1, 2) * bool(rests)
-    knots, coefficients, noise = np.empty(pieces + 1), np.empty((pieces, 4, dof)), np.empty(dof)
-    most = np.array(np.broadcast_to(np.asarray(most_moved, np.float64), dof))
-    native.interpolate(times, rows, start is not None, bool(rests), most, knots, coefficients, noise)
-    return Fit(Motion(knots, coefficients, ends_at_rest=bool(rests)), noise)
+    knots, unit = times, times[-1] / (len(times) - 1)
+    if rests:  # two segments for each of the last two steps
+        last = times[-3:]
+        knots = np.sort(np.concatenate([times, (last[:-1] + last[1:]) / 2]))
+    coefficients, noise = np.empty((len(knots) - 1, 4, dof)), np.empty(dof)
+    of_row = unit if start is not None else 1.0
+    most = np.array(np.broadcast_to(np.asarray(most_moved, np.float64), dof)) * of_row
+    given = times / unit, knots / unit, rows, start is not None, bool(rests), most
+    native.interpolate(*given, coefficients, noise)
+    coefficients /= unit ** np.arange(4)[:, None]
+    return Fit(Motion(knots, coefficients, ends_at_rest=bool(rests)), noise / of_row)

@@ -10,7 +10,7 @@ from numpy.polynomial.polynomial import polyder
 
 from . import native
 from .motion import Motion
-from .polynomials import bernstein, extremes_of_piece, roots_within, taylor_shift
+from .polynomials import extremes_of_piece, roots_within
 from .tolerances import ROUNDING, STANDS_RAD_S
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
@@ -31,6 +31,8 @@ than 1 us apart have been merged. Merging shifts a change of jerk, of at most tw
 product of the two is the error of the acceleration at the end of a segment, and 9 times that, divided by the duration,
 the error of a quintic's jerk.
 """
+OUTWARD = np.array([-1.0, 1.0])[:, None, None]
+"""Directions beyond lower and upper limits."""
 LONGEST_BRAKE_S = 30.0
 """Longest brake, s: a longer one shows that the limits are not those of a robot."""
 
@@ -51,7 +53,7 @@ class Limits:
     joint_names: tuple[str, ...] = ()
     """Joint names for messages."""
 
-    def of(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def range_of(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return the lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None if
         unlimited.
 
@@ -73,21 +75,26 @@ class Limits:
         return -np.where(np.isfinite(self.deceleration), self.deceleration, most), most
 
     @cached_property
-    def slackened(self) -> np.ndarray | None:
-        """Least and greatest values with tolerance, `[2, 4, D]`, infinite where unlimited; None without limits."""
-        bounds = [self.of(quantity) for quantity in QUANTITIES]
+    def sides(self) -> np.ndarray | None:
+        """Least and greatest values, `[2, 4, D]`, infinite where unlimited; None without limits."""
+        bounds = [self.range_of(quantity) for quantity in QUANTITIES]
         dof = next((len(bound) for pair in bounds for bound in pair if bound is not None), None)
         if dof is None:
             return None
-        low, high = (
-            np.stack([np.full(dof, off) if pair[side] is None else pair[side] for pair in bounds])
+        return np.array([
+            [np.full(dof, off) if pair[side] is None else pair[side] for pair in bounds]
             for side, off in enumerate((-np.inf, np.inf))
-        )
+        ])  # fmt: skip
+
+    @cached_property
+    def slackened(self) -> np.ndarray | None:
+        """The same with tolerance."""
+        if self.sides is None:
+            return None
         # The tolerance does not depend on where the 0 of a joint is.
         relative = np.array([min(self.slack, POSITION_SLACK), *[self.slack] * 3])[:, None]
         rounding = np.array([POSITION_ROUNDING, 0.0, 0.0, 0.0])[:, None]
-        slack_low, slack_high = (relative * _finite(np.abs(bound)) for bound in (low, high))
-        return np.stack([low - slack_low - rounding, high + slack_high + rounding])
+        return self.sides + (relative * _finite(np.abs(self.sides)) + rounding) * OUTWARD
 
     def raised_to(self, motion: Motion) -> Limits:
         """Return the same limits with velocities, accelerations and jerks raised to those of a motion."""
@@ -97,15 +104,17 @@ class Limits:
         raised = {name: np.maximum(most, largest[orders[name]]) for name, most in given.items() if most is not None}
         return replace(self, **raised)
 
-    def containing(self, position: np.ndarray) -> Limits:
-        """Return the same limits with positions widened to contain a position `[D]`."""
+    def containing(self, least: np.ndarray | None, most: np.ndarray | None) -> Limits:
+        """Return the same limits with positions widened to contain others, `[D]`; None: they need not be wider."""
         low, high = self.position_min, self.position_max
-        if (low is None or (low <= position).all()) and (high is None or (position <= high).all()):
+        contains = low is None or least is None or (low <= least).all()
+        if contains and (high is None or most is None or (most <= high).all()):
             return self
+        low = low if low is None or least is None else np.minimum(low, least)
         return replace(
             self,
-            position_min=None if low is None else np.minimum(low, position),
-            position_max=None if high is None else np.maximum(high, position),
+            position_min=low,
+            position_max=high if high is None or most is None else np.maximum(high, most),
         )
 
 
@@ -123,8 +132,11 @@ class Violation:
 
     @property
     def excess(self) -> float:
-        """See `relative_excess`."""
-        return relative_excess(self.quantity, self.value, self.bound)
+        """Excess over the limit, relative to it; that of positions, whose 0 is arbitrary, in rad."""
+        beyond = abs(self.value - self.bound)
+        if self.quantity == "position":
+            return beyond
+        return beyond / abs(self.bound) if self.bound else float("inf")
 
     @property
     def order(self) -> int:
@@ -136,50 +148,36 @@ class Violation:
         """Return the violation as one of deceleration: the joint goes forward, and its acceleration is negative."""
         return replace(self, quantity=DECELERATION, value=-self.value, bound=-self.bound)
 
+    def shown(self, unit: str = "") -> str:
+        """Format the excess: in percent, or for positions in their unit."""
+        return f"{self.excess:.3g} {unit}".rstrip() if self.quantity == "position" else f"{100 * self.excess:.3g} %"
+
     def describe(self, joint_name: str, place: str, unit: str = "") -> str:
-        """Describe the violation; see `describe_excess`."""
-        return describe_excess(self.quantity, joint_name, self.value, self.bound, place, unit)
-
-
-def relative_excess(quantity: str, value: float, bound: float) -> float:
-    """Return the excess of a value over a limit, relative to it; that of positions, whose 0 is arbitrary, in rad."""
-    beyond = abs(value - bound)
-    if quantity == "position":
-        return beyond
-    return beyond / abs(bound) if bound else float("inf")
-
-
-def shown_excess(quantity: str, value: float, bound: float, unit: str = "") -> str:
-    """Format `relative_excess`: in percent, or for positions in their unit."""
-    excess = relative_excess(quantity, value, bound)
-    return f"{excess:.3g} {unit}".rstrip() if quantity == "position" else f"{100 * excess:.3g} %"
-
-
-def describe_excess(quantity: str, joint: str, value: float, bound: float, place: str, unit: str = "") -> str:
-    """Describe a violation by quantity, joint, excess and place."""
-    values = f"{value:.5g} of {bound:g} {unit}".rstrip()
-    return f"{quantity} of {joint} exceeds its limit by {shown_excess(quantity, value, bound, unit)} {place} ({values})"
+        """Describe the violation by quantity, joint, excess and place."""
+        values = f"{self.value:.5g} of {self.bound:g} {unit}".rstrip()
+        return f"{self.quantity} of {joint_name} exceeds its limit by {self.shown(unit)} {place} ({values})"
 
 
 def extremes(motion: Motion) -> np.ndarray:
     """Return least and greatest position, velocity, acceleration and jerk of each joint, exact, `[2, 4, D]`."""
-    ranges = np.empty((2, len(QUANTITIES), motion.dof))
-    ranges[0], ranges[1] = np.inf, -np.inf
-    native.widen(motion.coefficients, motion.knots, ranges)
-    return ranges
+    return _ranges_of(motion, 1)[0]
 
 
 def extremes_of_pieces(motion: Motion) -> np.ndarray:
     """Return the same of each segment, `[2, N, 4, D]`."""
-    ranges = np.empty((len(motion.coefficients), 2, len(QUANTITIES), motion.dof))
+    return np.moveaxis(_ranges_of(motion, len(motion.coefficients)), 1, 0)
+
+
+def _ranges_of(motion: Motion, parts: int) -> np.ndarray:
+    ranges = np.empty((parts, 2, len(QUANTITIES), motion.dof))
     ranges[:, 0], ranges[:, 1] = np.inf, -np.inf
-    native.widen_each(motion.coefficients, motion.knots, ranges)
-    return np.moveaxis(ranges, 1, 0)
+    native.widen(motion.coefficients, motion.knots, ranges)
+    return ranges
 
 
 def keeps(motion: Motion, ranges: np.ndarray) -> bool:
     """Return whether all derivatives stay within ranges `[2, 4, D]`; fast if they stay well within."""
-    return not native.widen(motion.coefficients, motion.knots, ranges.copy())
+    return not native.widen(motion.coefficients, motion.knots, ranges[None].copy())
 
 
 def keeping(motion: Motion, ranges: np.ndarray) -> np.ndarray:
@@ -201,22 +199,18 @@ def forward(motion: Motion, either: np.ndarray) -> Motion:
             it are left as they are.
 
     """
-    knots = [motion.knots]
-    control = bernstein(motion.coefficients, motion.steps, 1)
-    turns = (control.min(axis=1) < 0) & (control.max(axis=1) > 0)
-    turns &= np.abs(bernstein(motion.coefficients, motion.steps, 2)).max(axis=1) > either
+    (least, most), knots = extremes_of_pieces(motion)[:, :, 1:3], [motion.knots]
+    turns = (least[:, 0] < 0) & (most[:, 0] > 0) & (np.maximum(most, -least)[:, 1] > either)
     for piece, joint in zip(*np.nonzero(turns), strict=True):
         span = float(motion.steps[piece])
         velocity = polyder(motion.coefficients[piece, :, joint])
         inside = roots_within(velocity * span ** np.arange(len(velocity)), ROUNDING)
         knots.append(motion.knots[piece] + inside * span)
-    cut = np.unique(np.concatenate(knots))
-    piece = np.clip(np.searchsorted(motion.knots, cut[:-1], side="right") - 1, 0, len(motion.steps) - 1)
-    shifts = taylor_shift(cut[:-1] - motion.knots[piece], motion.size)
-    coefficients = shifts @ motion.coefficients[piece]
-    control = bernstein(coefficients, np.diff(cut), 1)
-    sign = np.where(np.abs(control).max(axis=1) > STANDS_RAD_S, np.sign(control.sum(axis=1)), 0.0)
-    return Motion(cut, coefficients * sign[:, None])
+    cut = motion.at_knots(np.unique(np.concatenate(knots)))
+    (least, most), h = extremes_of_pieces(cut)[:, :, 1], cut.steps[:, None]
+    way = (cut.coefficients[:, 1:] * h[..., None] ** np.arange(1, cut.size)[:, None]).sum(axis=1)
+    sign = np.where(np.maximum(most, -least) > STANDS_RAD_S, np.sign(way), 0.0)
+    return Motion(cut.knots, cut.coefficients * sign[:, None])
 
 
 def worst_violation(motion: Motion, limits: Limits) -> Violation | None:
@@ -242,7 +236,7 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
     found: dict[tuple[int, int], Violation] = {}
     of_all = extremes_of_pieces(motion)
     for order, quantity in enumerate(QUANTITIES):
-        judged, bounds, sides, of_pieces = motion, limits.of(quantity), allowed[:, order], of_all[:, :, order]
+        judged, bounds, sides, of_pieces = motion, limits.range_of(quantity), allowed[:, order], of_all[:, :, order]
         if forwards := quantity == "acceleration" and limits.forward is not None:
             judged, bounds = forward(motion, bounds[1]), limits.forward
             sides = [side * (1 + limits.slack) for side in bounds]

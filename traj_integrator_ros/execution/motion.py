@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .polynomials import SIZE, spaced, taylor_shift
-from .tolerances import MOMENT_S
+from .polynomials import FACTORIALS, SIZE, between, spaced, taylor_shift
+from .tolerances import MOMENT_S, ROUNDING
 
 SHORTEST_GAP = 1e-6
 """Shortest time between two knots, s: knots that are closer are merged. With a larger gap, the segment beside merged
@@ -106,25 +106,33 @@ class Motion(NamedTuple):
         return bool(np.count_nonzero(self.coefficients[:, 1:]))
 
     @property
+    def begins(self) -> np.ndarray:
+        """Position, velocity, acceleration and jerk in which each segment begins, `[N, 4, D]`."""
+        states = np.zeros((len(self.coefficients), 4, self.dof))
+        states[:, : self.size] = self.coefficients[:, :4]
+        return states * FACTORIALS
+
+    @property
+    def ends(self) -> np.ndarray:
+        """The same in which each segment ends."""
+        return self._replace(coefficients=taylor_shift(self.steps, self.size) @ self.coefficients).begins
+
+    @property
     def begin(self) -> State:
         """State in which the first segment begins."""
-        c = self.coefficients[0]
-        return State(c[0], c[1], 2 * c[2] if len(c) > 2 else np.zeros(self.dof))
+        return State(*self._replace(coefficients=self.coefficients[:1]).begins[0, :3])
 
     @property
     def end(self) -> State:
         """State in which the last segment ends: at rest only if `ends_at_rest`."""
-        state = np.empty((3, self.dof))
-        native.states_at(self.coefficients, self.knots, None, state)
-        if self.ends_at_rest:
-            state[1] = 0.0
-        return State(*state)
+        last = self._replace(knots=self.knots[-2:], coefficients=self.coefficients[-1:])
+        _, velocity, acceleration, _ = last.ends[0]
+        velocity = np.zeros(self.dof) if self.ends_at_rest else velocity
+        return State(self.states_at(self.knots[-1:], 1)[0, 0], velocity, acceleration)
 
     def state_at(self, time: float) -> State:
         """Return the state at a time, s; at a knot, that of the segment that begins there."""
-        state = np.empty((3, self.dof))
-        native.states_at(self.coefficients, self.knots, float(time), state)
-        return State(*state)
+        return State(*self.states_at(np.array([time], np.float64), 3)[:, 0])
 
     def states_at(self, times: np.ndarray, orders: int = 4) -> np.ndarray:
         """Return position, velocity, acceleration, jerk (the first `orders` of them) at times `[T]`, s: `[4, T, D]`."""
@@ -149,7 +157,7 @@ class Motion(NamedTuple):
         if len(knots) > 2 and knots[1] < SHORTEST_GAP:
             piece, knots = piece + 1, knots[1:]
         coefficients = self.coefficients[piece:].copy()
-        native.shift(coefficients[0], -float(knots[0]))
+        coefficients[0] = taylor_shift(-knots[:1], self.size)[0] @ coefficients[0]
         knots[0] = 0.0
         until = self.plan_until - time
         return Motion(
@@ -197,7 +205,7 @@ class Motion(NamedTuple):
         knots = self.knots + by
         knots[0] = 0.0
         coefficients = self.coefficients.copy()
-        coefficients[0] = shifted(coefficients[0], -by)
+        coefficients[0] = taylor_shift(np.array([-by]), self.size)[0] @ coefficients[0]
         marks = {"plan_from": self.plan_from + by, "plan_until": self.plan_until + by}
         return self._replace(knots=knots, coefficients=coefficients, **marks)
 
@@ -206,10 +214,6 @@ class Motion(NamedTuple):
         coefficients = self.coefficients.copy()
         coefficients[:, 0] += by
         return self._replace(coefficients=coefficients)
-
-    def scaled(self, share: np.ndarray) -> Motion:
-        """Return the motion with positions and derivatives multiplied by `[D]`."""
-        return self._replace(coefficients=self.coefficients * share)
 
     def then(self, other: Motion) -> Motion:
         """Return this motion followed by `other`. If both have a brake, it begins where this one's does."""
@@ -238,10 +242,29 @@ class Motion(NamedTuple):
         """Return the motion without segments shorter than `SHORTEST_GAP`; the segments after them begin earlier."""
         if self.steps.min() >= SHORTEST_GAP:
             return self
-        knots = spaced(self.knots, SHORTEST_GAP)
-        first = np.searchsorted(self.knots, (knots[:-1] + knots[1:]) / 2, side="right") - 1
-        shift = taylor_shift(knots[:-1] - self.knots[first], self.size)
-        return self._replace(knots=knots, coefficients=shift @ self.coefficients[first])
+        return self.at_knots(spaced(self.knots, SHORTEST_GAP))
+
+    def at_knots(self, knots: np.ndarray) -> Motion:
+        """Return the motion with other knots, s; a new segment is part of the one in its middle."""
+        piece = self.knots.searchsorted((knots[:-1] + knots[1:]) / 2, side="right") - 1
+        piece = np.clip(piece, 0, len(self.coefficients) - 1)
+        by, coefficients = knots[:-1] - self.knots[piece], self.coefficients[piece]
+        if np.count_nonzero(by):
+            coefficients = taylor_shift(by, self.size) @ coefficients
+        return self._replace(knots=knots, coefficients=coefficients)
+
+    def corrected(self, states: np.ndarray, begin: float = 0.0, end: float = np.inf) -> Motion:
+        """Return the motion plus the polynomial between two states, `[k, 2, D]`, at two of its knots, s.
+
+        The controller reproduces the sum exactly: the states are positions, velocities and, unless accelerations are
+        held, accelerations.
+        """
+        end = min(end, self.duration)
+        first, last = self.knots.searchsorted([begin - ROUNDING, end - ROUNDING])
+        chosen, added = slice(first, last), between(np.array([end - begin]), states)[0]
+        whole = self.raised(len(added))
+        whole.coefficients[chosen, : len(added)] += taylor_shift(self.knots[chosen] - begin, len(added)) @ added
+        return whole
 
 
 def resting(position: np.ndarray, duration: float, pieces: int = 1) -> Motion:
@@ -249,13 +272,6 @@ def resting(position: np.ndarray, duration: float, pieces: int = 1) -> Motion:
     coefficients = np.zeros((pieces, 2, len(position)))
     coefficients[:, 0] = position
     return Motion(np.linspace(0.0, duration, pieces + 1), coefficients, ends_at_rest=True)
-
-
-def shifted(piece: np.ndarray, by: float) -> np.ndarray:
-    """Return a segment `[K, D]` as coefficients of powers of its time less `by`, s."""
-    moved = piece.copy()
-    native.shift(moved, float(by))
-    return moved
 
 
 def united(tracks: Mapping[int, Motion], others: Motion | None = None) -> Motion:
@@ -275,6 +291,8 @@ def united(tracks: Mapping[int, Motion], others: Motion | None = None) -> Motion
     more = _NO_KNOTS if others is None else others.knots
     most = 3 * (len(more) + sum(len(track.knots) for track in each))
     knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, dof))
-    count = native.united(each, more, SHORTEST_GAP, BESIDE, knots, coefficients)
+    pieces = np.array([len(track.coefficients) for track in each])
+    given = (np.concatenate([track[part] for track in each]) for part in (0, 1))
+    count = native.united(pieces, *given, more, SHORTEST_GAP, BESIDE, knots, coefficients)
     parts = {"knots": knots[: count + 1], "coefficients": coefficients[:count]}
     return Motion(**parts, ends_at_rest=True) if others is None else others._replace(**parts)

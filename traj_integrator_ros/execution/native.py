@@ -14,19 +14,13 @@ class NotCompiled(RuntimeError):
 
 try:
     from ._native import (  # noqa: F401
-        add,
-        all_finite,
         interpolate,
-        pieces_of_profile,
-        points,
-        shift,
         spline,
         states_at,
         stop,
         track,
         united,
         widen,
-        widen_each,
     )
 except ImportError as missing:
     _TOLD = (

@@ -13,6 +13,8 @@ from numpy.polynomial.polynomial import polyder, polyroots, polyval
 
 SIZE = 6
 """Largest number of coefficients of a segment: a controller reproduces a quintic from the states at its ends."""
+FACTORIALS = np.array([[1.0], [1.0], [2.0], [6.0]])
+"""Derivatives where a segment begins, as multiples of its coefficients."""
 _NO_COEFFICIENT = 1e-12
 """Share of the largest coefficient below which a coefficient counts as 0."""
 
@@ -21,15 +23,6 @@ def taylor_shift(by: np.ndarray, size: int) -> np.ndarray:
     """Return matrices `[n, K, K]` from coefficients of powers of t to coefficients of powers of t - by."""
     exponents, binomials = _tables(size)
     return (by[:, None] ** np.arange(size))[:, exponents] * binomials
-
-
-def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.ndarray:
-    """Return control points of a derivative, `[N, n + 1, D]`: they bound it, and the outer ones are its ends."""
-    degree = coefficients.shape[1] - 1
-    if order > degree:
-        return np.zeros((len(steps), 1, coefficients.shape[2]))
-    powers = steps[:, None] ** np.arange(degree + 1 - order)
-    return _to_bernstein(degree, order) @ (coefficients[:, order:] * powers[:, :, None])
 
 
 def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,33 +61,22 @@ def powers_of(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack(parts, axis=1, out=np.empty((len(parts[0]), len(parts), parts[0].shape[1])))
 
 
-def quintics(steps: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """Return coefficients `[N, 6, D]` of the quintics between states `[3, N + 1, D]`, at steps `[N]`, s."""
-    h = steps[:, None]
-    (p, v, a), (q, w, u) = states[:, :-1], states[:, 1:]
+def between(steps: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return coefficients `[N, 2k, D]` of the polynomials of least degree between states, at steps `[N]`, s.
+
+    States are positions, velocities and accelerations, or the first k of them, `[k, N + 1, D]`.
+    """
+    h, (p, *rates), (q, *later) = steps[:, None], states[:, :-1], states[:, 1:]
+    if not rates:
+        return powers_of([p, (q - p) / h])
+    v, w = rates[0], later[0]
+    if len(rates) == 1:
+        secant, change = (q - p - v * h) / h**2, (w - v) / h
+        return powers_of([p, v, 3 * secant - change, (change - 2 * secant) / h])
+    a, u = rates[1], later[1]
     u, w, q = u - a, w - v - a * h, q - p - v * h - a * h**2 / 2
     q, w, u = q / h**3, w / h**2, u / (2 * h)
-    higher = [10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) / h, (6 * q - 3 * w + u) / h**2]
-    return powers_of([p, v, a / 2, *higher])
-
-
-@lru_cache(maxsize=64)
-def to_nothing(time: float) -> np.ndarray:
-    """Return the matrix `[6, 3]` from a state to the quintic that leads from it to rest at 0 within a time, s."""
-    powers = time ** np.array([[3.0, 2.0, 1.0], [4.0, 3.0, 2.0], [5.0, 4.0, 3.0]])
-    return np.vstack([np.diag([1.0, 1.0, 0.5]), [[-10, -6, -1.5], [15, 8, 1.5], [-6, -3, -0.5]] / powers])
-
-
-@lru_cache(maxsize=64)
-def _to_bernstein(degree: int, order: int) -> np.ndarray:
-    """Return the matrix from coefficients over a unit span to control points of a derivative."""
-    n = degree - order
-    matrix = np.zeros((n + 1, n + 1))
-    for k in range(n + 1):
-        derivative = np.prod(np.arange(k + 1, k + order + 1))
-        for i in range(k, n + 1):
-            matrix[i, k] = comb(i, k) / comb(n, k) * derivative
-    return matrix
+    return powers_of([p, v, a / 2, 10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) / h, (6 * q - 3 * w + u) / h**2])
 
 
 @lru_cache(maxsize=SIZE)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from . import native
-from .motion import BESIDE, SHORTEST_GAP, Motion, shifted
-from .polynomials import powers_of, quintics, spaced
-from .tolerances import NANOSECOND_S, ROUNDING, SAME, SECOND_NS
+from .motion import BESIDE, SHORTEST_GAP, Motion
+from .polynomials import between, spaced
+from .tolerances import NANOSECOND_S, SAME, SECOND_NS
 
-FADE_STEPS = 3
-"""Number of steps over which a difference of accelerations is blended out. With fewer, the jerk is larger, and a step
-at the first row overshoots more; with more than 4, a motion that is replaced repeatedly drifts away from its plans.
-"""
-_ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
 _FINE_S = 2e-3
 """Duration, s, of cubics that approximate the quintics of a blend: accelerations differ by less than 1e-4 of its own.
 """
+_BRIEF_S = 1e-2
+"""Duration, s, of a segment from which on a jump of acceleration would show."""
+_SHORTER = 0.9
+"""Share of the next segment's duration below which a segment counts as shorter: equal steps differ by rounding."""
+_NOTHING = 1e-12
+"""Velocity, rad/s, and acceleration, rad/s^2, that sums leave of 0."""
+_AT_REST = 5e-3
+"""Acceleration, rad/s^2, that rounding and merged knots leave where a motion rests."""
 _JUMP_NS = 10_000
 """Duration of a jump of acceleration, ns, in points with accelerations: in less, rounding of positions shows."""
 
@@ -36,7 +37,12 @@ def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
 
 
 def cubic_spline(
-    steps: np.ndarray, positions: np.ndarray, start_velocity: np.ndarray | None = None, *, ends_at_rest: bool = False
+    steps: np.ndarray,
+    positions: np.ndarray,
+    start_velocity: np.ndarray | None = None,
+    end_velocity: np.ndarray | None = None,
+    *,
+    ends_at_rest: bool = False,
 ) -> Motion:
     """Return the C2 cubic spline through positions.
 
@@ -47,12 +53,14 @@ def cubic_spline(
         steps: time between the positions, s, positive: `[N]`.
         positions: `[N + 1, D]`, rad.
         start_velocity: velocity at the beginning, `[D]`, rad/s; None: it is free.
-        ends_at_rest: whether the velocity at the end is 0; otherwise it is free.
+        end_velocity: the same at the end.
+        ends_at_rest: whether the velocity at the end is 0.
 
     """
     knots, rows = knots_of(steps), _contiguous(positions)
     coefficients = np.empty((len(steps), 4, rows.shape[1]))
-    native.spline(knots, rows, _contiguous(start_velocity), ends_at_rest, coefficients)
+    end_velocity = np.zeros(rows.shape[1]) if ends_at_rest else end_velocity
+    native.spline(knots, rows, _contiguous(start_velocity), _contiguous(end_velocity), coefficients)
     return Motion(knots, coefficients, ends_at_rest=ends_at_rest)
 
 
@@ -60,38 +68,6 @@ def rests_at_end(positions: np.ndarray, last_step: float, rest_tolerance: float)
     """Return whether the mean velocity between the last two positions is at most rest_tolerance, rad/s."""
     way = positions[-1] - positions[-2]
     return max(map(abs, way.tolist())) <= rest_tolerance * last_step  # It is faster than numpy for a few numbers.
-
-
-def faded_in(motion: Motion, acceleration: np.ndarray, span: float) -> Motion:
-    """Return the motion with another initial acceleration `[D]`, rad/s^2, blended into its own until a knot, s."""
-    knots, taken = motion.knots, motion.raised()
-    count = bisect_left(knots, span - ROUNDING)
-    fading = _fading(span) * (acceleration - motion.begin.acceleration)
-    native.add(fading, knots[:count], taken.coefficients[:count])
-    return taken
-
-
-def faded_out(motion: Motion, span: float) -> Motion:
-    """Return the motion with its last acceleration blended out from a knot `span` s before its end."""
-    knots, settled = motion.knots, motion.raised()
-    begin = knots[-1] - span
-    first = bisect_left(knots, begin - ROUNDING)
-    backwards = shifted(_fading(span) * -motion.end.acceleration, span) * _ALTERNATING
-    native.add(backwards, knots[first:-1] - begin, settled.coefficients[first:])
-    return settled
-
-
-def fade_span(knots: np.ndarray, fade_time: float, steps: int = FADE_STEPS) -> float:
-    """Return the duration of a blend from 0, s: some steps within a time, or else one, so that no row moves."""
-    within = int(knots.searchsorted(fade_time * (1 + ROUNDING), side="right")) - 1
-    return float(knots[min(max(within, 1), steps, len(knots) - 1)])
-
-
-@lru_cache(maxsize=64)
-def _fading(span: float) -> np.ndarray:
-    """Return the polynomial t^2 (1 - t/span)^3 / 2, `[6, 1]`, which must not be changed."""
-    rate = 1 / span
-    return np.array([[0.0], [0.0], [0.5], [-1.5 * rate], [1.5 * rate**2], [-0.5 * rate**3]])
 
 
 def brought_to_rest(motion: Motion, within: float) -> Motion:
@@ -107,16 +83,10 @@ def brought_to_rest(motion: Motion, within: float) -> Motion:
     """
     first = int(motion.knots.searchsorted(motion.duration - within, side="right")) - 1
     first = min(max(first, 0), len(motion.coefficients) - 1)
-    begin, end = float(motion.knots[first]), motion.end
-    span, zero = motion.duration - begin, np.zeros(motion.dof)
-    if motion.with_accelerations:
-        states = np.array([[zero, zero], [zero, -end.velocity], [zero, -end.acceleration]])
-        growing = quintics(np.array([span]), states)[0]
-    else:
-        growing = np.array([zero, zero, end.velocity / span, -end.velocity / span**2])
-    rests = motion.raised(len(growing))
-    native.add(growing, motion.knots[first:-1] - begin, rests.coefficients[first:])
-    return rests._replace(ends_at_rest=True)
+    moves = np.array(motion.end)[: 3 if motion.with_accelerations else 2]
+    moves[0] = 0.0
+    states = np.stack([np.zeros_like(moves), -moves], axis=1)
+    return motion.corrected(states, float(motion.knots[first]))._replace(ends_at_rest=True)
 
 
 def _contiguous(values: np.ndarray | None) -> np.ndarray | None:
@@ -156,25 +126,26 @@ def points_of(motion: Motion) -> Points:
     Between them, joint_trajectory_controller reproduces the motion up to rounding if its degree is at most 5 (3 without
     accelerations). The last point has the state in which the last segment ends.
     """
-    time_ns, state = np.empty(len(motion.knots), np.int64), np.empty((3, len(motion.knots), motion.dof))
-    ends_pieces, rests = motion.with_accelerations and motion.size > 2, motion.ends_at_rest
-    native.points(motion.coefficients, motion.knots, ends_pieces, rests, time_ns, state)
-    position, velocity, acceleration = state
+    time_ns = np.rint(motion.knots * SECOND_NS).astype(np.int64)
+    whole, steps = motion.at_knots(time_ns * NANOSECOND_S), motion.steps
+    states = np.concatenate([whole.begins[:, :3], np.array(motion.end)[None]])
+    if motion.with_accelerations and motion.size > 2:  # where the acceleration jumps, the longer segment shows it less
+        brief = np.flatnonzero((steps[:-1] < _BRIEF_S) & (steps[:-1] < _SHORTER * steps[1:]))
+        states[brief + 1] = whole.ends[brief, :3]
+    rates = states[:, 1:]
+    rates[np.abs(rates) < _NOTHING] = 0.0
+    if motion.ends_at_rest:
+        rates[-1, 1][np.abs(rates[-1, 1]) < _AT_REST] = 0.0
+    position, velocity, acceleration = np.ascontiguousarray(np.moveaxis(states, 1, 0))
     return Points(time_ns, position, velocity, acceleration if motion.with_accelerations else None)
 
 
 def motion_of_points(points: Points) -> Motion:
     """Return the motion that a controller commands between points: quintic, cubic or linear, by their fields."""
     knots = points.time_ns * NANOSECOND_S
-    h = np.diff(points.time_ns)[:, None] * NANOSECOND_S
-    p0, p1 = points.position[:-1], points.position[1:]
-    if points.velocity is None:
-        return Motion(knots - knots[0], powers_of([p0, (p1 - p0) / h]), with_accelerations=False)
-    v0, v1 = points.velocity[:-1], points.velocity[1:]
-    if points.acceleration is None:
-        p, v = (p1 - p0 - v0 * h) / h**2, (v1 - v0) / h
-        return Motion(knots - knots[0], powers_of([p0, v0, 3 * p - v, (v - 2 * p) / h]), with_accelerations=False)
-    return Motion(knots - knots[0], quintics(h[:, 0], np.stack(points[1:])))
+    h = np.diff(points.time_ns) * NANOSECOND_S
+    given = np.stack([part for part in points[1:] if part is not None])
+    return Motion(knots - knots[0], between(h, given), with_accelerations=len(given) == 3)
 
 
 def continued(before: Motion, motion: Motion) -> Motion:
@@ -197,11 +168,7 @@ def _cut(motion: Motion, time: float) -> Motion:
 
 def _as_cubics(motion: Motion) -> Motion:
     """Return a motion as cubics with its positions and velocities."""
-    parts = [
-        np.linspace(begin, end, max(int(np.ceil((end - begin) / _FINE_S)), 1), endpoint=False)
-        for begin, end in pairwise(motion.knots.tolist())
-    ]
-    chosen = spaced(np.append(np.concatenate(parts), motion.duration), SHORTEST_GAP)
+    chosen = spaced(np.union1d(np.arange(0.0, motion.duration, _FINE_S), motion.knots), SHORTEST_GAP)
     times = np.rint(chosen * SECOND_NS).astype(np.int64)
     states = motion.states_at(np.minimum(times * NANOSECOND_S, motion.duration * (1 - 1e-12)), orders=2)
     states[:, -1] = motion.end[:2]
@@ -213,9 +180,8 @@ def _with_jumps(motion: Motion) -> Motion:
 
     The acceleration changes linearly from 5 us before a knot to 5 us after it.
     """
-    points, inner = points_of(motion._replace(with_accelerations=True)), motion.knots[1:-1]
-    points.acceleration[1:-1] = motion.states_at(inner)[2]  # whole nanoseconds may lie before a jump
-    change = points.acceleration[1:-1] - motion.states_at(np.nextafter(inner, 0.0))[2]
+    points, after = points_of(motion._replace(with_accelerations=True)), motion.begins[1:, 2]
+    points.acceleration[1:-1], change = after, after - motion.ends[:-1, 2]
     steps = np.diff(points.time_ns)
     # in a shorter piece, the acceleration changes over all of it
     has_room = np.minimum(steps[:-1], steps[1:]) > 2 * _JUMP_NS

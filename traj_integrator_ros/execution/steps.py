@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .motion import SHORTEST_GAP, Motion, resting
-from .polynomials import taylor_shift
 from .tolerances import MOMENT_S, NANOSECOND_S
 
 _JUMP_S = 1e-5
@@ -50,12 +49,11 @@ def with_steps(motion: Motion, steps: Steps) -> Motion:
     finer = np.unique(np.concatenate([knots, wanted[place >= SHORTEST_GAP]]))
     finer = finer[np.append(True, np.diff(finer) >= SHORTEST_GAP)]
     finer[-1] = knots[-1]
-    first = np.clip(knots.searchsorted((finer[:-1] + finer[1:]) / 2) - 1, 0, len(knots) - 2)
-    coefficients = taylor_shift(finer[:-1] - knots[first], motion.size) @ motion.coefficients[first]
-    coefficients[:, :, joints] = 0.0
+    stepping = motion.at_knots(finer)  # its coefficients are its own
+    stepping.coefficients[:, :, joints] = 0.0
     held = times.searchsorted((finer[:-1] + finer[1:]) / 2)
-    coefficients[:, 0, joints] = np.vstack([values[:1], values[1:][changes]])[held]
-    return motion._replace(knots=finer, coefficients=coefficients)
+    stepping.coefficients[:, 0, joints] = np.vstack([values[:1], values[1:][changes]])[held]
+    return stepping
 
 
 def steps_of(motion: Motion, joints: np.ndarray) -> Steps:

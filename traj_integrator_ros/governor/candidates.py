@@ -10,7 +10,7 @@ import numpy as np
 
 from ..execution.bounds import Bounds
 from ..execution.following import Followed, follow
-from ..execution.limits import find_motion_violation
+from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State, united
 from ..execution.steps import Steps
 from ..execution.stopping import fastest_stop
@@ -185,7 +185,7 @@ class Candidates:
         """Blend to a plan as if the plan kept its limits; None if there is no such blend."""
         rest = planned.remainder(point.blend_ns).valid
         raised = replace(point.bounds, most=np.inf, deceleration=None).raised_to(rest)
-        ended = self._ended(planned, point._replace(bounds=raised.containing(rest)))
+        ended = self._ended(planned, point._replace(bounds=raised.containing(*extremes(rest)[:, 0])))
         if (followed := self._followed(ended, point)) is None:
             return None
         motion = followed.motion._replace(plan_from=0.0)
@@ -228,13 +228,13 @@ class Candidates:
         """Blend from the present command to a motion that ends at rest (see `follow`); None if there is no blend."""
         motion, bounds = ended.motion, ended.bounds
         if ended.planned.keeps_limits:
-            bounds = bounds.containing(motion.valid)
+            bounds = bounds.containing(*extremes(motion.valid)[:, 0])
             gap = np.abs(point.state.beyond(motion.begin))
             # If accelerations jump within a plan, it may also begin with a jump.
             if motion.plan_from <= 0 and not (gap > SAME)[:2].any():
                 return Followed(motion, np.zeros(motion.dof), np.zeros(motion.dof))
         if self._parameters.limits_action == ACTION_WARN:
-            bounds = bounds.containing(motion.valid)
+            bounds = bounds.containing(*extremes(motion.valid)[:, 0])
         return follow(point.state, motion, bounds, self._parameters.publish_bandwidth, point.floating)
 
 

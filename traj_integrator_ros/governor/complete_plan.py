@@ -248,7 +248,7 @@ def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: 
     wider["deceleration"] = wider["acceleration"]
     given = {name: getattr(limits, name) for name in wider}
     loose = {name: times * given[name] + more for name, (times, more) in wider.items() if given[name] is not None}
-    return not find_motion_violation(motion, replace(limits, **loose).containing(begin), steps=False)
+    return not find_motion_violation(motion, replace(limits, **loose).containing(begin, begin), steps=False)
 
 
 def keeps_at_points(

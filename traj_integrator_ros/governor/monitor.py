@@ -83,7 +83,7 @@ class Allowance(NamedTuple):
 
 def allowance_of(parameters: NodeParameters) -> Allowance:
     """Return the allowance: `supervision.deviation`, scaled by the range of joints with less than 1 rad or m."""
-    size, low, high = (np.ones(len(parameters.joint_names)), *parameters.joint_limits.of("position"))
+    size, low, high = (np.ones(len(parameters.joint_names)), *parameters.joint_limits.range_of("position"))
     if low is not None and high is not None:
         size = np.minimum(high - low, size)
     grips, deviation = parameters.of_kind(GRIPPER), parameters.supervision_deviation * size

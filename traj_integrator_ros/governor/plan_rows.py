@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..execution.motion import Motion, State
-from ..execution.polynomials import powers_of, quintics
+from ..execution.polynomials import between, powers_of
 from ..execution.rows import knots_of
 from ..kernels import BsplineLayout, ControlSpace, SplineForm
 from ..requests.plan import Plan
@@ -55,7 +55,7 @@ def motion_between(plan: Plan, rows: np.ndarray) -> Motion | None:
         if plan.spline.degree == _CUBIC:
             pieces = powers_of([position[:-1], velocity[:-1], acceleration[:-1] / 2, jerk[:-1] / 6])
         else:
-            pieces = quintics(plan.steps, rows[:3])
+            pieces = between(plan.steps, rows[:3])
         return Motion(knots, pieces, ends_at_rest=rests)
     if plan.map.control_space is ControlSpace.JERK:
         return Motion(knots, powers_of([position[:-1], velocity[:-1], acceleration[:-1] / 2, plan.actions / 6]))

@@ -11,9 +11,9 @@ import numpy as np
 from ..execution.bounds import Bounds
 from ..execution.interpolant import fit
 from ..execution.motion import Motion, State, resting
-from ..execution.reaching import fastest_to
 from ..execution.rows import rests_at_end
 from ..execution.steps import Steps
+from ..execution.stopping import fastest_to
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..requests.plan import Plan

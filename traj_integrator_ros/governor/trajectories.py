@@ -246,10 +246,10 @@ class TrajectoryMaker:
         present.require_known(self._at(now_ns))
         blend_ns = self._blend_ns(present, now_ns)
         rest, state = present.planned.rest_from(blend_ns), present.planned.state_at(blend_ns)
-        limits = self.limits.containing(state.position)
+        limits = self.limits.containing(state.position, state.position)
         if not find_motion_violation(rest, limits, steps=False):
             return None
-        if find_motion_violation(rest, before.containing(state.position), steps=False):
+        if find_motion_violation(rest, before.containing(state.position, state.position), steps=False):
             return None
         steps = steps_of(rest, self._switched) if len(self._switched) else None
         rest = rest if steps is None else without_steps(rest, self._switched)
@@ -338,11 +338,12 @@ class TrajectoryMaker:
         stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         by_speed = plan.is_velocities and plan.start is None
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
-        limits = self.limits.containing(state.position)
+        limits = self.limits.containing(state.position, state.position)
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # The robot may stand a little outside of a limit, and may come back.
-            limits = limits.containing(measured.position)
-        return BlendPoint(state, blend_ns, stopped, floating, self.assumed.bounds.within(limits), limits)
+            limits = limits.containing(measured.position, measured.position)
+        bounds = self.assumed.bounds.containing(*limits.range_of("position"))
+        return BlendPoint(state, blend_ns, stopped, floating, bounds, limits)
 
     # The message
 

@@ -10,13 +10,11 @@ import numpy as np
 
 from ..execution.bounds import Bounds
 from ..execution.limits import (
-    DECELERATION,
     POSITION_SLACK,
     QUANTITIES,
     Limits,
-    describe_excess,
+    Violation,
     excess,
-    relative_excess,
 )
 
 _OF_SLACK = 0.5
@@ -39,7 +37,7 @@ class JointLimits(Limits):
 
 
 def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int = 0) -> str:
-    """Describe where trajectories exceed their limits most (see `relative_excess`); empty if they do not.
+    """Describe where trajectories exceed their limits most (see `Violation.excess`); empty if they do not.
 
     The start state, and rows before it, are the robot's and no part of the plan: they are not checked.
 
@@ -57,13 +55,13 @@ def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int
     extremes = planned.min(axis=1), planned.max(axis=1)
     if (extremes[0] >= allowed[0][:, None]).all() and (extremes[1] <= allowed[1][:, None]).all():
         return ""
-    worst, message = 0.0, ""
+    worst, place = None, ""
     for order, quantity in enumerate(QUANTITIES):
         values, reached = planned[order], [of_rows[order] for of_rows in extremes]
         slack = min(limits.slack, POSITION_SLACK) if quantity == "position" else limits.slack
-        slowing, bounds = quantity, limits.of(quantity)
-        if quantity == "acceleration" and limits.forward is not None:
-            slowing, bounds = DECELERATION, limits.forward
+        bounds = limits.range_of(quantity)
+        if slows := quantity == "acceleration" and limits.forward is not None:
+            bounds = limits.forward
             values = forward_rows(values, planned[1], bounds)
             reached = [values.min(axis=0), values.max(axis=0)]
         for reduce, sign, of_rows, bound in zip((np.min, np.max), (-1.0, 1.0), reached, bounds, strict=True):
@@ -72,15 +70,13 @@ def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int
             of_joints = reduce(of_rows, axis=0)
             for joint in np.flatnonzero(excess(sign * of_joints, sign * bound, slack) > 0):
                 value, limit = float(of_joints[joint]), float(bound[joint])
-                by = relative_excess(quantity, value, limit)
-                if message and by <= worst:
+                found = Violation(int(joint), quantity, 0.0, value, limit)
+                if worst is not None and found.excess <= worst.excess:
                     continue
                 row, step = np.argwhere(values[:, :, joint] == value)[0]
-                if sign < 0 and slowing is DECELERATION:
-                    value, limit = -value, -limit
-                named, place = slowing if sign < 0 else quantity, f"at step {step + first} of trajectory {row}"
-                worst, message = by, describe_excess(named, limits.joint_names[joint], value, limit, place)
-    return message
+                worst = found.slowing_down if sign < 0 and slows else found
+                place = f"at step {step + first} of trajectory {row}"
+    return worst.describe(limits.joint_names[worst.joint], place) if worst is not None else ""
 
 
 def forward_rows(acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -134,10 +130,11 @@ def assumed_limits(
             descriptions.append(f"{what} of {_names(names, unknown)} ({_numbers(made[-1][unknown])})")
     lacking = () if assumed_velocity > 0 else tuple(np.array(names)[missing[0]].tolist())
     position = [
-        _full(bound, len(names), off) for bound, off in zip(limits.of("position"), (-np.inf, np.inf), strict=True)
+        _full(bound, len(names), off) for bound, off in zip(limits.range_of("position"), (-np.inf, np.inf), strict=True)
     ]
     most = np.full_like(given, np.inf) if exceeded else given * (1 + _OF_SLACK * limits.slack)
-    return AssumedLimits(Bounds(*position, *made, most, limits.deceleration), lacking, ", ".join(descriptions))
+    bounds = Bounds(*position, *made, deceleration=limits.deceleration, most=most)
+    return AssumedLimits(bounds, lacking, ", ".join(descriptions))
 
 
 def _full(bound: np.ndarray | None, dof: int, off: float) -> np.ndarray:

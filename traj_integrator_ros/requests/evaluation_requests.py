@@ -202,7 +202,7 @@ def _check_term(
         return checked
     lower, upper = (
         own if bound is None else bound
-        for bound, own in zip((checked.lower, checked.upper), limits.of(name), strict=True)
+        for bound, own in zip((checked.lower, checked.upper), limits.range_of(name), strict=True)
     )
     if lower is None and upper is None:
         if checked.limit_weight is None:

@@ -6,8 +6,6 @@ from enum import Enum
 
 import numpy as np
 
-from ..execution import native
-
 DT_MIN_S = 1e-6
 """Shortest time step, s: messages count whole nanoseconds."""
 DT_MAX_S = 1e4
@@ -107,8 +105,7 @@ class Rejected(Exception):
 
 def all_finite(values: np.ndarray) -> bool:
     """Return whether real numbers of any shape hold neither NaN nor infinity."""
-    finite = native.all_finite(values)
-    return bool(np.isfinite(values).all()) if finite is None else finite
+    return bool(np.isfinite(values).all())
 
 
 def require_finite(field: str, values: np.ndarray, reason: RejectionReason = RejectionReason.NOT_FINITE) -> None:

@@ -210,7 +210,7 @@ def _limits(
 ) -> MotionLimits:
     jerk = assumed_jerk if own.jerk is None else np.where(np.isfinite(own.jerk), own.jerk, assumed_jerk)
     found = {}
-    acceleration = own.of("acceleration")[1]  # The deceleration, if it is smaller.
+    acceleration = own.range_of("acceleration")[1]  # The deceleration, if it is smaller.
     for name, of_node in (("velocity", own.velocity), ("acceleration", acceleration), ("jerk", jerk))[:order]:
         field, factor = f"{name}_limits", getattr(fields, f"max_{name}_scaling_factor", 0.0) or 1.0
         values = getattr(fields, field)

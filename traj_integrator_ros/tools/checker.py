@@ -15,7 +15,7 @@ from math import isfinite, remainder, tau
 
 import numpy as np
 
-from ..execution.limits import Violation, shown_excess, worst_violations
+from ..execution.limits import Violation, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import Points, motion_of_points
 from ..limits.joint_limits import JointLimits, excess, forward_rows
@@ -227,7 +227,7 @@ def _check_limits(trajectory: PlannedTrajectory, expectation: Expectation) -> It
             what, rule = f"{what} between the points", Rule.COMMANDED
         unit = expectation.units.of(name)[found.order]
         expected = f"at {'least' if found.value < found.bound else 'most'} {found.bound:g} {unit}"
-        got = f"{found.value:g} ({shown_excess(found.quantity, found.value, found.bound, unit)} too much)"
+        got = f"{found.value:g} ({found.shown(unit)} too much)"
         got += "" if point is not None else f" at {trajectory.points[0].time_ns * 1e-9 + found.time:.4g} s"
         yield Finding(rule, what, expected, got, name, point)
 
@@ -239,7 +239,7 @@ def _beyond_at_points(trajectory: PlannedTrajectory, limits: JointLimits) -> Ite
         values = trajectory.rows(field)
         if values is None or len(values) < 2 or not _is_finite(trajectory, field):
             continue
-        slowing, bounds = False, limits.of(quantity)
+        slowing, bounds = False, limits.range_of(quantity)
         if quantity == "acceleration" and limits.forward is not None and velocities is not None:
             slowing, bounds = True, limits.forward
             values = forward_rows(values, velocities, bounds)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.limits import describe_excess
+from ..execution.limits import Violation
 from ..limits.joint_limits import JointLimits, excess
 from ..motions.figures import BLUE, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.samples import QUANTITIES, Samples
@@ -128,7 +128,7 @@ def violations(samples: Samples, robot: Robot, joints: Sequence[str] | None = No
     """Return a line for each joint and quantity beyond its limit; missing quantities are derived as in the figure."""
     drawn = curves(samples)
     return [
-        describe_excess(quantity, joint, column[worst], bound, f"at {curve.time[worst]:.4g} s", unit)
+        Violation(0, quantity, 0.0, column[worst], bound).describe(joint, f"at {curve.time[worst]:.4g} s", unit)
         for joint in joints or samples.joint_names
         for (quantity, curve), unit in zip(drawn.items(), robot.units.of(joint), strict=False)
         for column in [curve.values[:, samples.joint_names.index(joint)]]
@@ -147,7 +147,7 @@ def _bounds(limits: JointLimits | None, joint: str, quantity: str) -> list[tuple
     """Return the finite bounds of a joint, each with its sign; empty if it has no limits."""
     if limits is None or joint not in limits.joint_names:
         return []
-    bounds = limits.of(quantity)
+    bounds = limits.range_of(quantity)
     if quantity == "acceleration" and limits.forward is not None:
         # The acceleration that speeds up, or the deceleration.
         largest = np.maximum(limits.forward[1], -limits.forward[0])

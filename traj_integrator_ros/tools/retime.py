@@ -141,7 +141,7 @@ def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> M
 
     found: dict[str, object] = {}
     for name in _KINDS[: options.order]:
-        limits = None if robot.limits is None else robot.limits.of_joints(samples.joint_names).of(name)[1]
+        limits = None if robot.limits is None else robot.limits.of_joints(samples.joint_names).range_of(name)[1]
         if (everywhere := getattr(options, name)) is not None or limits is None:
             limits = np.full(samples.dof, everywhere or np.inf)
         if lacking := limits_lacking(samples.joint_names, limits):

@@ -55,7 +55,7 @@ class Robot:
         except LimitsError as error:
             note(error)
             return self
-        ends = [] if self.limits is None else [bound for bound in self.limits.of("position") if bound is not None]
+        ends = [] if self.limits is None else [bound for bound in self.limits.range_of("position") if bound is not None]
         bounded = {name for bound in ends for name, value in zip(self.limits.joint_names, bound, strict=True)
                    if np.isfinite(value)}  # fmt: skip
         turning = [name for name in _turning(types) if name not in bounded]

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
-#include <vector>
+#include <new>
+#include <tuple>
+#include <type_traits>
 
 #include "array.h"
 
@@ -32,6 +34,19 @@ PyAPI_FUNC(void) PyBuffer_Release(Py_buffer* view);
 #endif
 
 namespace traj_integrator {
+
+// Does work; other threads use Python meanwhile, if it is released.
+template <class Work>
+auto aside(bool is_released, Work work) {
+  struct Turn {
+    PyThreadState* thread;
+    ~Turn() {
+      if (thread != nullptr) PyEval_RestoreThread(thread);
+    }
+  };
+  const Turn turn{is_released ? PyEval_SaveThread() : nullptr};
+  return work();
+}
 
 // The arrays of one call: numpy arrays, and whatever else has the buffer protocol.
 template <int most = 64>
@@ -69,69 +84,51 @@ class BorrowedBuffers {
   int count_ = 0;
 };
 
-// The arguments of one call, taken one after the other; sizes of shapes may be any. Where one is wrong, that one and all later
-// ones are empty.
-class ArrayArguments {
- public:
-  static constexpr int64_t kAny = -1;
-
-  ArrayArguments(PyObject* const* given, Py_ssize_t count) : next_(given), end_(given + count) {}
-
-  // Returns whether all arguments were taken, and are correct.
-  bool fit() const { return fit_ && next_ == end_; }
-  // Rejects arguments that do not belong together.
-  void require(bool fits) { fit_ = fit_ && fits; }
-
-  Array array(std::initializer_list<int64_t> shape, char type = 'd', bool writable = false) {
-    Array taken;
-    require(next_ != end_ && buffers_.take(*next_++, taken, writable));
-    require(taken.type == type && taken.dims == static_cast<int>(shape.size()));
-    require(std::equal(shape.begin(), shape.end(), taken.shape, [](int64_t of, int64_t got) { return of == kAny || of == got; }));
-    return fit_ ? taken : Array{};
+// A parameter of a function for Python: an array of so many dimensions. One of constant numbers may be read-only; None is
+// no array, where that is allowed.
+template <class Number, int kDims, bool kMayLack = false>
+struct Given : Array {
+  Number* begin() const { return as<Number>(); }
+  // Sizes below 0 may be any; an array that lacks fits.
+  bool is(std::initializer_list<int64_t> sizes) const {
+    return !given() || std::equal(sizes.begin(), sizes.end(), shape, [](int64_t of, int64_t got) { return of < 0 || of == got; });
   }
-  double* doubles(std::initializer_list<int64_t> shape) { return array(shape).as<double>(); }
-  double* out(std::initializer_list<int64_t> shape) { return array(shape, 'd', true).as<double>(); }
-  // An array, or none for None.
-  Array optional(std::initializer_list<int64_t> shape, char type = 'd', bool writable = false) {
-    if (!is_none()) return array(shape, type, writable);
-    ++next_;
-    return {};
-  }
-  bool is_none() const { return next_ != end_ && *next_ == Py_None; }
-  bool is_number() const { return next_ != end_ && PyFloat_Check(*next_); }
-  double number() {
-    require(is_number());
-    return fit_ ? PyFloat_AsDouble(*next_++) : 0;
-  }
-  int64_t integer() {
-    require(next_ != end_ && PyLong_Check(*next_));
-    return fit_ ? PyLong_AsLongLong(*next_++) : 0;
-  }
-  bool flag() {
-    require(next_ != end_);
-    return fit_ && *next_++ == Py_True;
-  }
-  PyObject* list() {
-    require(next_ != end_ && PyList_Check(*next_));
-    return fit_ ? *next_++ : nullptr;
-  }
-  std::vector<double> numbers() {
-    PyObject* const given = list();
-    std::vector<double> taken(given == nullptr ? 0 : PyList_Size(given));
-    for (size_t i = 0; i < taken.size(); ++i) {
-      PyObject* const item = PyList_GetItem(given, static_cast<Py_ssize_t>(i));
-      require(PyFloat_Check(item));
-      taken[i] = fit_ ? PyFloat_AsDouble(item) : 0;
-    }
-    return taken;
-  }
-
- private:
-  PyObject* const* next_;
-  PyObject* const* end_;
-  bool fit_ = true;
-  BorrowedBuffers<32> buffers_;
 };
+template <int kDims>
+using In = Given<const double, kDims>;
+template <int kDims>
+using Maybe = Given<const double, kDims, true>;
+template <int kDims>
+using Out = Given<double, kDims>;
+template <int kDims>
+using Integers = Given<int64_t, kDims>;
+
+struct Unfit {};
+// Rejects arguments that do not belong together, before anything is written.
+inline void require(bool fits) {
+  if (!fits) throw Unfit{};
+}
+
+using Borrowed = BorrowedBuffers<32>;
+
+inline void take(PyObject* object, Borrowed&, double& number) {
+  require(PyFloat_Check(object));
+  number = PyFloat_AsDouble(object);
+}
+inline void take(PyObject* object, Borrowed&, int64_t& number) {
+  require(PyLong_Check(object));
+  number = PyLong_AsLongLong(object);
+}
+inline void take(PyObject* object, Borrowed&, bool& flag) { flag = object == Py_True; }
+template <class Number, int kDims, bool kMayLack>
+void take(PyObject* object, Borrowed& buffers, Given<Number, kDims, kMayLack>& array) {
+  constexpr char kType = std::is_same_v<std::remove_const_t<Number>, double> ? 'd' : 'l';
+  require(buffers.take(object, array, !std::is_const_v<Number>));
+  require(array.given() ? array.type == kType && array.dims == kDims : kMayLack);
+}
+
+inline PyObject* given_back(bool flag) { return PyBool_FromLong(flag); }
+inline PyObject* given_back(int64_t number) { return PyLong_FromLongLong(number); }
 
 // For functions of METH_FASTCALL.
 template <class Function>
@@ -139,18 +136,29 @@ PyCFunction as_method(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
 }
 
-// A method that raises TypeError where its arguments do not fit, and has written nothing then.
-template <PyObject* (*function)(ArrayArguments&)>
-PyMethodDef method_of_arrays(const char* name, const char* what) {
-  const auto called = +[](PyObject*, PyObject* const* given, Py_ssize_t count) -> PyObject* {
-    ArrayArguments arguments(given, count);
-    PyObject* const result = function(arguments);
-    if (!arguments.fit()) {
-      PyErr_SetString(PyExc_TypeError, "arrays: expected contiguous float64 or int64, of shapes that belong together");
-    }
-    return result;
-  };
-  return {name, as_method(called), METH_FASTCALL, what};
+template <class Result, class... Parameters>
+PyObject* call(Result (*function)(Parameters...), PyObject* const* arguments, Py_ssize_t count) {
+  std::tuple<std::remove_cvref_t<Parameters>...> taken;
+  Borrowed buffers;
+  try {
+    require(count == sizeof...(Parameters));
+    std::apply([&](auto&... each) { (take(*arguments++, buffers, each), ...); }, taken);
+    if constexpr (!std::is_void_v<Result>) return given_back(std::apply(function, taken));
+    std::apply(function, taken);
+    Py_RETURN_NONE;
+  } catch (const Unfit&) {
+    PyErr_SetString(PyExc_TypeError, "arrays: expected contiguous float64 or int64, of shapes that belong together");
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  }
+  return nullptr;
+}
+
+// A method whose arguments are those of a function. It raises TypeError where they do not fit.
+template <auto function>
+PyMethodDef method(const char* name, const char* what) {
+  return {name, as_method(+[](PyObject*, PyObject* const* given, Py_ssize_t count) { return call(function, given, count); }),
+          METH_FASTCALL, what};
 }
 
 }  // namespace traj_integrator

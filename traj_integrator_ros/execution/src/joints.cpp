@@ -5,28 +5,14 @@
 #include "motions.h"
 
 namespace traj_integrator::execution {
+namespace {
 
-void place(const Pieces* motions, long joints, const Knots& knots, double* out) {
-  for (long joint = 0; joint < joints; ++joint) {
-    const Pieces& motion = motions[joint];
-    const long last = motion.knots.count - 1;
-    const double end = motion.knots.times[last + 1];
-    long piece = 0;
-    for (long interval = 0; interval < knots.count; ++interval) {
-      const double begin = knots.times[interval], middle = (begin + knots.times[interval + 1]) / 2;
-      while (piece < last && motion.knots.times[piece + 1] <= middle) ++piece;
-      const bool over = middle >= end;
-      double c[kLargestSize];
-      std::copy_n(motion.at(piece), kLargestSize, c);
-      shift(c, kLargestSize, 1, (over ? end : begin) - motion.knots.times[piece]);
-      double* to = out + interval * kLargestSize * joints + joint;
-      for (long power = 0; power < kLargestSize; ++power) to[power * joints] = over && power > 0 ? 0.0 : c[power];
-    }
-  }
-}
+constexpr double kLongestStop = 1e9;  // s; a longer one shows that there is none
 
-long united_knots(double* times, long count, double gap, double beside) {
-  const auto whole = [](double time) { return std::nearbyint(time * 1e9) * 1e-9; };
+double whole(double time) { return std::nearbyint(time * 1e9) * 1e-9; }
+
+// Sorts times [count], whole ones, and merges those that are closer than `gap`; returns how many there are then.
+long merge(double* times, long count, double gap, double beside) {
   std::sort(times, times + count);
   for (long i = 0; i < count; ++i) times[i] = whole(times[i]);
   const double last = std::max(times[count - 1], gap);
@@ -55,11 +41,37 @@ long united_knots(double* times, long count, double gap, double beside) {
   return more;
 }
 
-bool StopProfile::ends() const { return spans[0] + spans[1] + spans[2] + spans[3] < 1e9; }
+}  // namespace
 
-StopProfile stop_profile(double v, double a, double most_acceleration, double most_jerk) {
+long unite(const Pieces* motions, long joints, long more, double gap, double beside, double* knots, double* out) {
+  double* end_of_knots = knots + more;
+  for (long joint = 0; joint < joints; ++joint) {
+    end_of_knots = std::copy_n(motions[joint].knots.times, motions[joint].knots.count + 1, end_of_knots);
+  }
+  const long intervals = merge(knots, end_of_knots - knots, gap, beside) - 1;
+  for (long joint = 0; joint < joints; ++joint) {
+    const Pieces& motion = motions[joint];
+    const long last = motion.knots.count - 1;
+    const double end = motion.knots.times[last + 1];
+    long piece = 0;
+    for (long interval = 0; interval < intervals; ++interval) {
+      const double begin = knots[interval], middle = (begin + knots[interval + 1]) / 2;
+      while (piece < last && motion.knots.times[piece + 1] <= middle) ++piece;
+      const bool over = middle >= end;
+      double c[kLargestSize];
+      std::copy_n(motion.at(piece), kLargestSize, c);
+      shift(c, kLargestSize, (over ? end : begin) - motion.knots.times[piece]);
+      double* to = out + interval * kLargestSize * joints + joint;
+      for (long power = 0; power < kLargestSize; ++power) to[power * joints] = over && power > 0 ? 0.0 : c[power];
+    }
+  }
+  return intervals;
+}
+
+long stop(const State& begin, double most_acceleration, double most_jerk, double* knots, double* coefficients) {
   // A joint that could stop within less takes this long: whole nanoseconds are too coarse for microseconds.
   constexpr double kShortest = 1e-4, kLeast = 1e-9;  // s; share of the jerk
+  double v = begin.velocity, a = begin.acceleration;
   const double wanted = std::max({std::abs(a) / kShortest, std::abs(v) / (kShortest * kShortest), kLeast * most_jerk});
   const double jerk = std::min(wanted, most_jerk);
   const double back = std::max(std::abs(a) - most_acceleration, 0.0) / jerk, against = -std::copysign(jerk, a);
@@ -67,48 +79,41 @@ StopProfile stop_profile(double v, double a, double most_acceleration, double mo
   a += against * back;
   // The peak of acceleration is against the velocity that would be left if the acceleration went to 0 at once.
   const double way = v + a * std::abs(a) / (2 * jerk) > 0 ? -1 : 1, missing = -way * v, own = way * a;
-  const double square = own * own / 2 + jerk * missing;
-  if (!std::isfinite(square)) return {{HUGE_VAL}, {}};  // beyond all measure
-  const double peak = std::min(std::sqrt(std::max(square, 0.0)), most_acceleration);
+  const double peak_square = own * own / 2 + jerk * missing;
+  const double peak = std::min(std::sqrt(std::max(peak_square, 0.0)), most_acceleration);
   const double more = missing - (2 * peak * peak - own * own) / (2 * jerk), holds = more > 0 ? more / peak : 0;
-  return {{back, std::max(peak - own, 0.0) / jerk, holds, peak / jerk}, {against, way * jerk, 0, -way * jerk}};
-}
-
-long pieces_of_profile(const double* spans, const double* jerks, long count, const double* begin, const ProfileEnd& end,
-                       double* knots, double* coefficients) {
-  constexpr long kSize = kLargestSize;
-  const bool given = !std::isnan(end.duration);
-  double p = begin[0], v = begin[1], a = begin[2], time = 0;
+  const double spans[kStopPieces] = {back, std::max(peak - own, 0.0) / jerk, holds, peak / jerk};
+  const double jerks[kStopPieces] = {against, way * jerk, 0, -way * jerk}, lasts = spans[0] + spans[1] + spans[2] + spans[3];
+  if (!(lasts < kLongestStop) || !std::isfinite(peak_square) || !std::isfinite(begin.position)) return 0;
+  State x = begin;
+  double time = 0;
   long pieces = 0;
   knots[0] = 0;
-  std::fill_n(coefficients, count * kSize, 0.0);
-  for (long place = 0; place < count; ++place) {
-    const double jerk = jerks[place];
+  std::fill_n(coefficients, kStopPieces * kLargestSize, 0.0);
+  for (long place = 0; place < kStopPieces; ++place) {
     time += spans[place];
-    double knot = std::nearbyint(time * 1e9) * 1e-9;
-    if (given && (knot > end.duration || place == count - 1)) knot = end.duration;
-    const double h = knot - knots[pieces];
-    if (h <= 0) continue;
-    const double cubic[] = {p, v, a / 2, jerk / 6};
-    std::copy_n(cubic, 4, coefficients + pieces * kSize);
+    const double knot = place == kStopPieces - 1 ? whole(lasts) : whole(time);
+    const Interval interval(knot - knots[pieces]);
+    if (interval.step <= 0) continue;
+    const double cubic[] = {x.position, x.velocity, x.acceleration / 2, jerks[place] / 6};
+    std::copy_n(cubic, 4, coefficients + pieces * kLargestSize);
     knots[++pieces] = knot;
-    p += (v + (a / 2 + jerk / 6 * h) * h) * h;
-    v += (a + jerk / 2 * h) * h;
-    a += jerk * h;
+    x = interval.after(x, jerks[place]);
   }
   if (pieces == 0) {
-    coefficients[0] = p;
-    knots[++pieces] = std::max(given ? end.duration : time, 1e-9);
-    v = a = 0;
+    coefficients[0] = x.position;
+    knots[++pieces] = 1e-9;
+    return pieces;
   }
-  const double span = knots[pieces], dv = end.state[1] - v, da = end.state[2] - a;
-  const double dp = end.velocity_only ? dv * span / 2 - da * span * span / 12 : end.state[0] - p;
-  const double cube = span * span * span;
-  const double growing[kSize] = {0, 0, 0,
-                                 (10 * dp - 4 * dv * span + da * span * span / 2) / cube,
-                                 (-15 * dp + 7 * dv * span - da * span * span) / (cube * span),
-                                 (6 * dp - 3 * dv * span + da * span * span / 2) / (cube * span * span)};
-  add(growing, kSize, 1, knots, pieces, coefficients);
+  // What rounding has left grows from nothing over all of the time, by a quartic: the end may be anywhere.
+  const double span = knots[pieces], dv = -x.velocity, da = -x.acceleration, square = span * span;
+  const double growing[kLargestSize] = {0, 0, 0, (dv - da * span / 3) / square, (da * span / 4 - dv / 2) / (square * span), 0};
+  for (long piece = 0; piece < pieces; ++piece) {
+    double moved[kLargestSize];
+    std::copy_n(growing, kLargestSize, moved);
+    shift(moved, kLargestSize, knots[piece]);
+    for (const double number : moved) *coefficients++ += number;
+  }
   return pieces;
 }
 

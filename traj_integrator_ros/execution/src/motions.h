@@ -1,4 +1,4 @@
-// Motions as in `motion.py`, and steps on them.
+// Motions as in `motion.py`, steps on them, the interpolant of rows, and the way to a plan.
 #pragma once
 
 namespace traj_integrator::execution {
@@ -23,30 +23,46 @@ struct Pieces {
   const double* at(long piece) const { return coefficients + piece * size * dof; }
 };
 
+struct State {
+  double position, velocity, acceleration;
+
+  State operator+(const State& other) const {
+    return {position + other.position, velocity + other.velocity, acceleration + other.acceleration};
+  }
+  State operator*(double by) const { return {position * by, velocity * by, acceleration * by}; }
+  double dot(const State& other) const {
+    return position * other.position + velocity * other.velocity + acceleration * other.acceleration;
+  }
+};
+
+// What a jerk of 1 adds to the state in one interval.
+struct Interval {
+  double cube, square, step;
+
+  explicit Interval(double h) : cube(h * h * h / 6), square(h * h / 2), step(h) {}
+  State after(const State& x, double jerk) const {
+    return {x.position + step * x.velocity + square * x.acceleration + cube * jerk,
+            x.velocity + step * x.acceleration + square * jerk, x.acceleration + step * jerk};
+  }
+  // The transposed map of a costate.
+  State before(const State& p) const {
+    return {p.position, step * p.position + p.velocity, square * p.position + step * p.velocity + p.acceleration};
+  }
+  double of_jerk(const State& p) const { return cube * p.position + square * p.velocity + step * p.acceleration; }
+};
+
 // pieces.cpp
 
-// Makes coefficients [size, dof] those of powers of the time since `by` later.
-void shift(double* coefficients, long size, long dof, double by);
+// Makes coefficients [size] those of powers of the time since `by` later.
+void shift(double* coefficients, long size, double by);
 
-// Adds a polynomial [size, dof] to pieces [count] of its size that begin at times of its own.
-void add(const double* polynomial, long size, long dof, const double* times, long count, double* coefficients);
-
-// Position, velocity, acceleration and jerk, or the first of them, in which the last piece ends: out [orders, dof].
-void end_of(const Pieces& motion, long orders, double* out);
-
-// The same at times [count]: out [orders, count, dof]. A knot belongs to the piece that begins there; from the last one
-// on the motion rests.
+// Position, velocity, acceleration and jerk, or the first of them, at times [count]: out [orders, count, dof]. A knot
+// belongs to the piece that begins there; from the last one on the motion rests.
 void states_at(const Pieces& motion, const double* times, long count, long orders, double* out);
 
-// The nearest whole nanoseconds to the knots, and states there: out [3, knots.count + 1, dof]. With `ends_pieces`,
-// points after short pieces have the states in which these end.
-void points(const Pieces& motion, bool ends_pieces, bool rests, long* time_ns, double* out);
-
-// Coefficients [knots.count, 4, dof] of the C2 cubic spline through rows [knots.count + 1, dof], whose first velocity
-// [dof] is open if that is null.
-void spline(const Knots& knots, const double* rows, long dof, const double* velocity, bool rests, double* coefficients);
-
-// extremes.cpp
+// Coefficients [knots.count, 4, dof] of the C2 cubic spline through rows [knots.count + 1, dof], whose first and last
+// velocity [dof] is open if that is null.
+void spline(const Knots& knots, const double* rows, long dof, const double* first, const double* last, double* coefficients);
 
 // Widens ranges [2, kOrders, dof], least and greatest values of the derivatives, to contain those of a motion; returns
 // whether it had to.
@@ -54,35 +70,55 @@ bool widen(const Pieces& motion, double* ranges);
 
 // joints.cpp
 
-// Writes motions of single joints, of size 6, at other knots, out [knots.count, 6, joints]: for each interval the piece
-// in its middle, at rest after the end of its motion.
-void place(const Pieces* motions, long joints, const Knots& knots, double* out);
+// Unites motions of single joints, of size 6, with knots at whole nanoseconds: `knots` begins with `more` others, and
+// has room for three times all; out [.., 6, joints]. Knots that come less than `gap` after another one, or before the
+// last, become one with it; in long pieces, others follow those by `beside`. In each interval is the piece in its
+// middle, at rest after the end of its motion. Returns the number of intervals.
+long unite(const Pieces* motions, long joints, long more, double gap, double beside, double* knots, double* out);
 
-// The increasing times that several motions have as knots, at whole nanoseconds: sorts `times` [count] in place, without
-// those that come less than `gap` after another one, or before the last. In long pieces, others follow those that became
-// one by `beside`. Returns how many there are then, at most three times as many.
-long united_knots(double* times, long count, double gap, double beside);
+constexpr long kStopPieces = 4;
 
-// The fastest way to rest.
-struct StopProfile {
-  static constexpr long kPieces = 4;
-  double spans[kPieces], jerks[kPieces];
+// Writes the fastest stop of a joint, as knots [kStopPieces + 1] and coefficients [kStopPieces, 6]; returns the number
+// of pieces, 0 if there is no stop. An acceleration beyond its own comes back first.
+long stop(const State& begin, double most_acceleration, double most_jerk, double* knots, double* coefficients);
 
-  bool ends() const;  // within 1e9 s
+// interpolant.cpp
+
+// All times are in units of the mean step.
+struct RowsProblem {
+  const double* times;       // [count], of rows, increasing
+  Knots knots;               // of the pieces: one between two rows, or two in each of the last two steps if it rests
+  const double* rows;        // [count, dof]
+  long count, dof;
+  bool increments;           // noise is in the means of velocities between rows
+  bool rests;                // the last row is exact, and there velocity and acceleration are 0
+  const double* most_moved;  // [dof], distance by which a row may move whatever the noise is
 };
 
-// From a velocity and an acceleration, within bounds; an acceleration beyond its own comes back first.
-StopProfile stop_profile(double velocity, double acceleration, double most_acceleration, double most_jerk);
+// Cubic pieces [knots.count, 4, dof], continuous up to the acceleration, with the least sum of squares of distances from
+// rows and of jerk; the sizes of both are those of maximum restricted likelihood. Through the rows if that finds no
+// noise, whose standard deviation is [dof].
+void interpolate(const RowsProblem& problem, double* coefficients, double* noise);
 
-struct ProfileEnd {
-  double duration;  // s; NaN: the sum of the spans
-  const double* state;
-  bool velocity_only;
+// tracking.cpp
+
+// The way of joints to their plan: least squares of a triple integrator whose jerk is constant in each interval.
+struct TrackingProblem {
+  const double* steps;  // [count], s, positive
+  long count, dof;
+  const double* weights;     // [count, 3, dof] of the squares of position, velocity and acceleration at ends of steps
+  double time_scale;         // s, in which differences go: the unit of time inside; its sixth power is the jerk's weight
+  const double* start;       // [3, dof]
+  const double *low, *high;  // [4, count, dof]: position, velocity and acceleration at ends of steps, jerk in them
 };
 
-// Writes a time-optimal profile, spans and jerks [count] from a state [3] on, as knots [count + 1] and coefficients
-// [count, 6]; returns how many pieces have a length.
-long pieces_of_profile(const double* spans, const double* jerks, long count, const double* begin, const ProfileEnd& end,
-                       double* knots, double* coefficients);
+struct TrackingResult {
+  double* states;    // [count + 1, 3, dof]
+  double* jerks;     // [count, dof]
+  long* iterations;  // [dof]
+};
+
+// Each joint by itself. Bounds that are not finite are none; where they cannot be kept, their violation is the least.
+void track(const TrackingProblem& problem, const TrackingResult& result);
 
 }  // namespace traj_integrator::execution

@@ -2,18 +2,11 @@
 #include <cmath>
 #include <vector>
 
-#include "polynomials.h"
 #include "motions.h"
+#include "polynomials.h"
 
 namespace traj_integrator::execution {
 namespace {
-
-// Tolerances of points.
-constexpr double kNoTime = 1e-14;           // s, a rounding of times, which has no visible effect
-constexpr double kBrief = 1e-2;             // s, the length of a piece from which on a jump of acceleration would show
-constexpr double kShorter = 0.9;            // of the next piece's length: equal steps differ by rounding
-constexpr double kNothing = 1e-12;          // rad/s and rad/s^2, what sums leave of 0
-constexpr double kLastAcceleration = 5e-3;  // rad/s^2, what rounding and merged knots leave where a motion rests
 
 // Position and derivatives of a piece, the first `orders` of them, `t` seconds after its begin.
 void evaluate(const Pieces& motion, long piece, double t, long orders, double* out, long plane) {
@@ -41,65 +34,78 @@ void state_at(const Pieces& motion, double time, long orders, double* out, long 
   for (long order = 1; over && order < orders; ++order) std::fill_n(out + order * plane, motion.dof, 0.0);
 }
 
+// Returns whether a piece's ends, and its greatest bend between them, show that no derivative exceeds its range.
+bool is_surely_within(const Pieces& motion, long piece, const double* ranges) {
+  const long dof = motion.dof;
+  const double h = motion.knots.step(piece), *c = motion.at(piece);
+  for (long order = 0; order < kOrders; ++order) {
+    const double* factors = retiming::kFactors[order];
+    for (long joint = 0; joint < dof; ++joint) {
+      const double begin = order < motion.size ? factors[order] * c[order * dof + joint] : 0;
+      double end = 0, bend = 0;  // by Horner's rule
+      for (long k = motion.size - 1; k >= order; --k) {
+        const double part = factors[k] * c[k * dof + joint];
+        end = end * h + part;
+        if (k > order + 1) bend = bend * h + (k - order) * (k - order - 1) * std::fabs(part);
+      }
+      bend *= h * h / 8;
+      const double* known = ranges + order * dof + joint;
+      const bool keeps = std::min(end, begin) - bend >= known[0] && std::max(end, begin) + bend <= known[kOrders * dof];
+      if (!keeps) return false;  // NaN stays within no range
+    }
+  }
+  return true;
+}
+
+// Widens ranges to contain a piece of one joint, by its exact extremes; returns whether it had to.
+bool widen_by(const Pieces& motion, long piece, long joint, double* ranges) {
+  const long dof = motion.dof, plane = kOrders * dof;
+  double c[kLargestSize] = {}, low[kOrders], high[kOrders];
+  for (long k = 0; k < motion.size; ++k) c[k] = motion.at(piece)[k * dof + joint];
+  for (long order = 0; order < kOrders; ++order) {
+    low[order] = ranges[order * dof + joint];
+    high[order] = ranges[plane + order * dof + joint];
+  }
+  retiming::widen_by_piece(c, motion.knots.step(piece), low, high);
+  bool had_to = false;
+  for (long order = 0; order < kOrders; ++order) {
+    double &least = ranges[order * dof + joint], &most = ranges[plane + order * dof + joint];
+    had_to |= low[order] != least || high[order] != most;
+    least = low[order];
+    most = high[order];
+  }
+  return had_to;
+}
+
 }  // namespace
 
-void shift(double* coefficients, long size, long dof, double by) {
+void shift(double* coefficients, long size, double by) {
   for (long from = 0; from + 1 < size; ++from) {  // Horner's rule, once for each of them
-    for (long at = (size - 1) * dof - 1; at >= from * dof; --at) coefficients[at] += by * coefficients[at + dof];
+    for (long at = size - 2; at >= from; --at) coefficients[at] += by * coefficients[at + 1];
   }
-}
-
-void add(const double* polynomial, long size, long dof, const double* times, long count, double* coefficients) {
-  std::vector<double> moved(size * dof);
-  for (long piece = 0; piece < count; ++piece) {
-    std::copy_n(polynomial, size * dof, moved.begin());
-    shift(moved.data(), size, dof, times[piece]);
-    for (const double number : moved) *coefficients++ += number;
-  }
-}
-
-void end_of(const Pieces& motion, long orders, double* out) {
-  const long last = motion.knots.count - 1;
-  evaluate(motion, last, motion.knots.step(last), orders, out, motion.dof);
 }
 
 void states_at(const Pieces& motion, const double* times, long count, long orders, double* out) {
   for (long i = 0; i < count; ++i) state_at(motion, times[i], orders, out + i * motion.dof, count * motion.dof);
 }
 
-void points(const Pieces& motion, bool ends_pieces, bool rests, long* time_ns, double* out) {
-  const long dof = motion.dof, last = motion.knots.count, plane = (last + 1) * dof;
-  for (long i = 0; i <= last; ++i) {
-    const double knot = motion.knots.times[i], whole_ns = std::nearbyint(knot * 1e9), whole = whole_ns * 1e-9;
-    const double time = std::abs(whole - knot) > kNoTime ? whole : knot;
-    const double before = i > 0 ? motion.knots.step(i - 1) : HUGE_VAL;
-    double *state = out + i * dof, *velocity = state + plane, *acceleration = velocity + plane;
-    time_ns[i] = static_cast<long>(whole_ns);
-    if (i == last) {
-      evaluate(motion, i - 1, before, 3, state, plane);
-      if (rests) std::fill_n(velocity, dof, 0.0);
-    } else if (ends_pieces && before < kBrief && before < kShorter * motion.knots.step(i)) {
-      evaluate(motion, i - 1, time - motion.knots.times[i - 1], 3, state, plane);
-    } else {
-      state_at(motion, time, 3, state, plane);
-    }
-    const double still = i == last && rests ? kLastAcceleration : kNothing;
-    for (long d = 0; d < dof; ++d) {
-      if (std::abs(velocity[d]) < kNothing) velocity[d] = 0;
-      if (std::abs(acceleration[d]) < still) acceleration[d] = 0;
-    }
-  }
-}
-
-void spline(const Knots& knots, const double* rows, long dof, const double* velocity, bool rests, double* coefficients) {
+void spline(const Knots& knots, const double* rows, long dof, const double* first, const double* last, double* coefficients) {
   std::vector<double> velocities((knots.count + 1) * dof);
-  const retiming::SplineEnd begin = velocity == nullptr ? retiming::kWithoutJerk : retiming::SplineEnd{0, 0, velocity};
-  const retiming::SplineEnd end = rests ? retiming::kAtRest : retiming::kWithoutJerk;
-  retiming::spline_velocities(knots.times, knots.count, rows, dof, begin, end, velocities.data());
+  const auto end = [](const double* given) { return given == nullptr ? retiming::kWithoutJerk : retiming::SplineEnd{0, 0, given}; };
+  retiming::spline_velocities(knots.times, knots.count, rows, dof, end(first), end(last), velocities.data());
   for (long k = 0; k < knots.count; ++k) {
     const double *const p = rows + k * dof, *const v = velocities.data() + k * dof;
     retiming::piece_between(knots.step(k), dof, p, p + dof, v, v + dof, nullptr, nullptr, coefficients + k * 4 * dof);
   }
+}
+
+bool widen(const Pieces& motion, double* ranges) {
+  bool had_to = false;
+  for (long piece = 0; piece < motion.knots.count; ++piece) {
+    if (is_surely_within(motion, piece, ranges)) continue;
+    for (long joint = 0; joint < motion.dof; ++joint) had_to |= widen_by(motion, piece, joint, ranges);
+  }
+  return had_to;
 }
 
 }  // namespace traj_integrator::execution
