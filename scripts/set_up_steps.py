@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import set_up_machine
 import set_up_parts as parts
-from set_up_environment import LOGS, REQUIREMENTS, ROOT, Environment, SetUpError, hashed, write_at_once
+from set_up_parts import LOGS, REQUIREMENTS, ROOT, Environment, SetUpError, hashed, write_at_once
 
 METADATA = "setup.py", "setup.cfg", "pyproject.toml", "package.xml"
 

@@ -14,7 +14,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 import set_up_steps
-from set_up_environment import Environment, SetUpError
+from set_up_parts import Environment, SetUpError
 
 NAMES = ("virtual environment", "packages", "interface package")
 
