@@ -75,7 +75,6 @@ class RealTime:
         self.start, self._arm, self.dof = start, arm, len(start)
         self.names = [f"joint{i}" for i in range(self.dof)]
         self.robot, self.period = self._robot(rate), SECOND // rate
-        self.reports = bool(reports_hz) and JointTrajectoryControllerState is not None
         self._every = max(1, rate // states_hz), max(1, rate // max(reports_hz, 1))
         self.speak = True
         """True if joint states are published."""
@@ -98,7 +97,7 @@ class RealTime:
         self._arm_node = rclpy.create_node(f"arm_{self.planner.node.get_name()}", context=self.planner.context)
         publisher = self._arm_node.create_publisher
         self._states, self.reporter = publisher(JointState, "joint_states", 10), None
-        if self.reports:
+        if reports_hz and JointTrajectoryControllerState is not None:
             self.reporter = publisher(JointTrajectoryControllerState, "controller_state", 10)
         self._trajectories = self._arm_node.create_subscription(
             JointTrajectory, "traj_integrator/joint_trajectory", lambda m: None, 10

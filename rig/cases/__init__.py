@@ -6,7 +6,7 @@ test/governor.
 
 from __future__ import annotations
 
-from . import clocks, faults, limits, plans, restarts, scaled, states, stops, streams
+from . import clocks, faults, limits, restarts, scaled, states, stops, streams
 from .table import CASES
 
-__all__ = ["CASES", "clocks", "faults", "limits", "plans", "restarts", "scaled", "states", "stops", "streams"]
+__all__ = ["CASES", "clocks", "faults", "limits", "restarts", "scaled", "states", "stops", "streams"]
