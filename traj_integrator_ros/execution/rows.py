@@ -9,7 +9,7 @@ import numpy as np
 
 from . import native
 from .motion import BESIDE, SHORTEST_GAP, Motion
-from .polynomials import between, spaced
+from .polynomials import FACTORIALS, between, spaced, taylor_shift
 from .tolerances import NANOSECOND_S, SAME, SECOND_NS
 
 _FINE_S = 2e-3
@@ -19,6 +19,8 @@ _BRIEF_S = 1e-2
 """Duration, s, of a segment from which on a jump of acceleration would show."""
 _SHORTER = 0.9
 """Share of the next segment's duration below which a segment counts as shorter: equal steps differ by rounding."""
+_NO_TIME_S = 1e-14
+"""Difference, s, that is a rounding of times: it has no visible effect."""
 _NOTHING = 1e-12
 """Velocity, rad/s, and acceleration, rad/s^2, that sums leave of 0."""
 _AT_REST = 5e-3
@@ -127,11 +129,13 @@ def points_of(motion: Motion) -> Points:
     accelerations). The last point has the state in which the last segment ends.
     """
     time_ns = np.rint(motion.knots * SECOND_NS).astype(np.int64)
-    whole, steps = motion.at_knots(time_ns * NANOSECOND_S), motion.steps
+    times, steps = time_ns * NANOSECOND_S, motion.steps
+    whole = motion.at_knots(np.where(np.abs(times - motion.knots) > _NO_TIME_S, times, motion.knots))
     states = np.concatenate([whole.begins[:, :3], np.array(motion.end)[None]])
     if motion.with_accelerations and motion.size > 2:  # where the acceleration jumps, the longer segment shows it less
         brief = np.flatnonzero((steps[:-1] < _BRIEF_S) & (steps[:-1] < _SHORTER * steps[1:]))
-        states[brief + 1] = whole.ends[brief, :3]
+        ends = taylor_shift(whole.steps[brief], motion.size) @ whole.coefficients[brief]
+        states[brief + 1] = ends[:, :3] * FACTORIALS[:3]
     rates = states[:, 1:]
     rates[np.abs(rates) < _NOTHING] = 0.0
     if motion.ends_at_rest:
