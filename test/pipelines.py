@@ -90,7 +90,7 @@ class SimulatedNode:
             np.array([0.0, 1.0 + lasts]), np.stack([begin, velocity - acceleration, acceleration / 2])[None]
         )
         since_ns = ns(at - 1)
-        self.published.present.add(PlannedMotion(since_ns, motion), since_ns, since_ns)
+        self.published.add(PlannedMotion(since_ns, motion), since_ns, since_ns)
 
     def _state(self, *parts: object) -> State:
         return State(*(np.broadcast_to(np.asarray(part, float), self.dof).copy() for part in (*parts, 0.0, 0.0)[:3]))
@@ -173,7 +173,7 @@ class SimulatedNode:
 
     def commanded(self, time_s: float) -> np.ndarray:
         """The commanded state at a time, `[3, dof]`."""
-        return np.stack(self.published.present.commanded(ns(time_s)))
+        return np.stack(self.published.commanded(ns(time_s)))
 
 
 Reads = Callable[["ArmLoop", np.ndarray], np.ndarray]
@@ -198,7 +198,7 @@ class ArmLoop:
 
     def command(self, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Commanded position and velocity, `[dof]`; the last position is held if no motion is in execution."""
-        state = self.node.published.present.commanded(ns(NOW_S + time))
+        state = self.node.published.commanded(ns(NOW_S + time))
         if state is None:
             return self.held, np.zeros(self.node.dof)
         self.held = state.position

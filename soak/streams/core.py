@@ -64,7 +64,7 @@ class NodeCore(Executor):
         self.joint_state(p, v, now_ns)
         motion = Motion(np.array([0.0, 2.0]), np.stack([p - v + a / 2, v - a, a / 2])[None])
         since_ns = now_ns - 10**9
-        self.published.present.add(PlannedMotion(since_ns, motion), since_ns, since_ns)
+        self.published.add(PlannedMotion(since_ns, motion), since_ns, since_ns)
 
     def assumed_bounds(self) -> Bounds:
         """Return the bounds that the node assumes if none are given."""

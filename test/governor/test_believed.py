@@ -23,7 +23,7 @@ def moving(**parameters: object) -> SimulatedNode:
 
 def command(node: SimulatedNode, now: float) -> np.ndarray:
     """Commanded position and velocity, `[2, dof]`; at rest before the motion begins."""
-    state = node.published.present.commanded(round(now * 1e9))
+    state = node.published.commanded(round(now * 1e9))
     return np.zeros((2, 2)) if state is None else np.stack(state[:2])
 
 

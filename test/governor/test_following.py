@@ -64,7 +64,7 @@ def supervised(
     held, waiting, last = None, [], 0.0
 
     def command(time: float) -> np.ndarray:
-        state = node.published.present.commanded(ns(NOW_S + max(time, 0.0)))
+        state = node.published.commanded(ns(NOW_S + max(time, 0.0)))
         return np.zeros((2, 1)) if state is None else np.array(state[:2])
 
     for tick in range(round(grid[-1] * 1e3)):

@@ -48,7 +48,7 @@ class GoalsOfNode:
         """Let the time pass in steps of 10 ms, with a robot that follows, or stands somewhere."""
         for at in np.arange(begin, end, 0.01):
             now = NOW_S + at
-            state = self.node.published.present.commanded(ns(now))
+            state = self.node.published.commanded(ns(now))
             position, velocity = (state or [np.zeros(2)] * 2)[:2]
             if self.reports:
                 self.node.report(position, velocity, now=now)
@@ -99,7 +99,7 @@ def test_the_time_that_is_left_is_told_at_the_present_speed(of_node: GoalsOfNode
     of_node.begin("one", 0.0)
     of_node.run(0.0, 0.5)
     of_node.reports = False
-    of_node.node.pipeline.published.present.follow_scaling(scale, ns(NOW_S + 0.5))
+    of_node.node.pipeline.published.follow_scaling(scale, ns(NOW_S + 0.5))
     of_node.run(0.5, 0.6)
     told, duration_s = of_node.feedback[-1], 1.0
     assert told.left_s == pytest.approx(times * (duration_s - told.into_s)) and told.into_s > 0.4

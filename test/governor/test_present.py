@@ -26,7 +26,7 @@ def node() -> SimulatedNode:
 
 
 def status(node: SimulatedNode, now: float = NOW_S) -> ControllerStatus:
-    return node.published.present.status(ns(now))
+    return node.published.status(ns(now))
 
 
 def follow(node: SimulatedNode, begin: float, end: float, late: float = 0.0) -> None:
@@ -91,7 +91,7 @@ def test_a_restart_where_the_motion_just_passes_is_seen_by_the_velocity(node, sa
 def test_a_restart_near_a_motion_that_still_creeps_is_seen(node):
     """It holds 5 urad beside the motion, which moves at 1e-4 rad/s: that is more than the tolerance of time allows."""
     follow(node, 0.03, 0.5)
-    planned = node.published.present.at(ns(NOW_S + 0.5)).planned
+    planned = node.published.at(ns(NOW_S + 0.5)).planned
     speeds = [(abs(planned.state_at(ns(t)).velocity[0]), t) for t in NOW_S + 0.5 + np.arange(0, 3, 1e-4)]
     speed, at = next(it for it in speeds if it[0] < 1e-4)
     assert speed > 0
@@ -101,7 +101,7 @@ def test_a_restart_near_a_motion_that_still_creeps_is_seen(node):
 
 def test_a_replacement_that_has_not_arrived_is_late_then_a_restart(node):
     follow(node, 0.03, 0.5)
-    before = node.published.present.at(ns(NOW_S + 0.5)).planned
+    before = node.published.at(ns(NOW_S + 0.5)).planned
     node.send(LINE[::-1] * 0.2, now=NOW_S + 0.5)
     # At first, both motions are the same.
     for time, expected in zip(
@@ -164,8 +164,8 @@ def test_what_was_executed_stays_known_and_nothing_else_stays(node):
     for time in np.arange(0.02, 3.0, 0.02):
         follow(node, time - 0.02, time)
         node.send(LINE + 0.25 * time, now=NOW_S + time, stamp=NOW_S + time)
-        was[ns(NOW_S + time)] = node.published.present.commanded(ns(NOW_S + time)).position
-    known = [node.published.present.commanded(time_ns).position for time_ns in was]
+        was[ns(NOW_S + time)] = node.published.commanded(ns(NOW_S + time)).position
+    known = [node.published.commanded(time_ns).position for time_ns in was]
     np.testing.assert_allclose(known, [*was.values()], atol=1e-9)
-    lasted = sorted(one.planned.motion.duration for one in node.published.present._sent)
+    lasted = sorted(one.planned.motion.duration for one in node.published._sent)
     assert len(lasted) > 100 and lasted[len(lasted) // 2] < 0.05, "the executed part of 2 s"

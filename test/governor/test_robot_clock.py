@@ -245,7 +245,7 @@ def test_a_clock_that_is_set_in_motion_brings_it_to_rest(just_sent: bool, whose:
     machine.send(machine.commanded().position)
     machine.go(10)
     assert machine.commanded().velocity.min() > 0.1 and machine.clock.steps == 1
-    assert machine.node.published.present.status(0) is ControllerStatus.EXECUTING
+    assert machine.node.published.status(0) is ControllerStatus.EXECUTING
 
 
 def test_without_reports_a_clock_set_in_motion_waits_for_rest() -> None:

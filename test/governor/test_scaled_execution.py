@@ -179,7 +179,7 @@ def test_a_stop_at_0_is_what_goes_on_afterwards() -> None:
 def test_a_scale_above_1_is_refused() -> None:
     node = Scaled(lambda t: 1.0 if t < 0.15 else 1.2)
     node.go(0.2)
-    assert node.published.present.status(ns(node.time_s)) is ControllerStatus.FASTER
+    assert node.published.status(ns(node.time_s)) is ControllerStatus.FASTER
     assert rejected(node.plan, TIMES, shape(TIMES), now=node.time_s).reason is RejectionReason.CONTROLLER_UNAVAILABLE
 
 

@@ -272,7 +272,7 @@ def test_for_any_jump_of_the_clock_the_last_trajectory_ends_at_rest(jumps: list[
     now = NOW_S + 0.3
     for jump in jumps:
         now += jump
-        state = node.published.present.commanded(ns(now))
+        state = node.published.commanded(ns(now))
         position = 0.0 if state is None else state.position
         try:
             node.measure(position, now=now)

@@ -134,7 +134,7 @@ def test_references_without_rates_have_usable_positions(rates: list[float]) -> N
         node.pipeline.report(report, ns(NOW_S + time))
         if moved and not any(report.reference.velocity):
             expected = ControllerStatus.RESTARTED  # it holds another position, as far as its reports say
-        assert node.published.present.status(ns(NOW_S + time)) is expected
+        assert node.published.status(ns(NOW_S + time)) is expected
 
 
 def test_a_reference_whose_position_is_no_number_is_refused() -> None:

@@ -14,11 +14,10 @@ from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
+from .command import Command, NotYet, Present
 from .measured import JointStates, MeasuredState
 from .monitor import Allowance
-from .published import PublishedMotion
 from .reference import PlannedMotion
-from .sent import NotYet, Present
 
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and four times the largest jerk of a quintic from rest to rest over 1 rad in 1 s."""
@@ -47,7 +46,7 @@ class Beginning:
         self,
         parameters: NodeParameters,
         joint_states: JointStates,
-        published: PublishedMotion,
+        published: Command,
         bounds: Bounds,
         allowance: Allowance,
     ) -> None:
@@ -60,7 +59,7 @@ class Beginning:
         Raises Rejected: controller_unavailable or deviation, or as `JointStates.latest` does.
         """
         states, timeout = self._joint_states, self._parameters.state_timeout
-        if (present := self._published.present.at(now_ns)) is not None:
+        if (present := self._published.at(now_ns)) is not None:
             if states.recent or states.jumped_back:
                 states.latest(now_ns, timeout)
             return present
@@ -85,7 +84,7 @@ class Beginning:
 
     def to_stop(self, now_ns: int) -> Present | None:
         """Return the motion that a stop has to end, even that of another program; None if no motion is known."""
-        present = self._published.present
+        present = self._published
         if present.is_silent(now_ns) and (own := present.own(now_ns)):
             return own  # A silent controller is a reason to stop, and never a reason to go on.
         try:
@@ -104,7 +103,7 @@ class Beginning:
         """Return a path without its first row if the robot is, or is commanded to be, there: most planners send it."""
         known = [] if (measured := self._measured(now_ns)) is None else [measured.position]
         with suppress(Rejected, NotYet):
-            if (present := self._published.present.at(now_ns)) is not None:
+            if (present := self._published.at(now_ns)) is not None:
                 known.append(present.planned.state_at(self._published.motion_clock.at(now_ns)).position)
         first, turning = path.actions[0], self._parameters.continuous
         away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
@@ -149,7 +148,7 @@ class Beginning:
             else:
                 executed = present.planned.rest_from(blend_ns)
                 places = np.vstack([places, executed.coefficients[:, 0], executed.end.position])
-            places = np.vstack([places, *self._published.present.passed(since_ns, until_ns)])
+            places = np.vstack([places, *self._published.passed(since_ns, until_ns)])
         joint = int(beyond().argmax())
         if not beyond()[joint] > 0:
             return ""
@@ -186,7 +185,7 @@ class Beginning:
         The quintic may begin with twice its acceleration, since the controller takes its last command for one cycle
         older than it is.
         """
-        time, left_at = self._parameters.publish_bridge_time, self._published.present.left_at
+        time, left_at = self._parameters.publish_bridge_time, self._published.left_at
         bounds, lead = self._bounds, self._parameters.publish_lead_time
         if left_at is None:
             return time

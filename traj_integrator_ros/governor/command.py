@@ -111,11 +111,6 @@ class Command:
         """The newest report."""
         self.clear()
 
-    @property
-    def present(self) -> Command:
-        """The same."""
-        return self
-
     def clear(self) -> None:
         """Forget everything about the robot, except for a hold, which only a release ends."""
         self.report = None

@@ -10,11 +10,10 @@ from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason
+from .command import Command, NotYet
 from .executable import ExecutableTrajectory
 from .measured import JointStates, MeasuredState
 from .planner import Planner
-from .published import PublishedMotion
-from .sent import NotYet
 from .trajectories import TrajectoryMaker
 
 _RESTARTS_S = 0.16
@@ -28,11 +27,11 @@ _TOGETHER_S = 0.1
 class Commands:
     """Brings plans to the controller, and stops the robot when it, its states or a caller demand that."""
 
-    def __init__(self, joint_states: JointStates, published: PublishedMotion, planner: Planner) -> None:
+    def __init__(self, joint_states: JointStates, published: Command, planner: Planner) -> None:
         self._joint_states, self._published, self.planner = joint_states, published, planner
         self._trajectories: TrajectoryMaker | None = None
         self._revisions = 0
-        """Revisions of the present command that the tracking monitor has seen (`PresentCommand.revisions`)."""
+        """Revisions of the present command that the tracking monitor has seen (`Command.revisions`)."""
         self._kept: JointLimits | None = None
         """The limits before a change, until the motion in execution has been compared with the new ones."""
 
@@ -49,7 +48,7 @@ class Commands:
         Called every few milliseconds, also while nothing arrives.
         """
         self.check_clock(now_ns)
-        published, present, guard = self._published, self._published.present, self._published.guard
+        published, present, guard = self._published, self._published, self._published.guard
         believed, allowance = self._joint_states.believed, self._trajectories.allowance
         moving = published.is_moving(now_ns)
         guard.stopped_until_rest &= moving
@@ -89,7 +88,7 @@ class Commands:
 
         It requires reports of the controller: without them, nobody knows whether it still holds the command.
         """
-        guard, present = self._published.guard, self._published.present
+        guard, present = self._published.guard, self._published
         place, guard.back_to = guard.back_to, None
         own = None if present.report is None or present.is_silent(now_ns) else present.own(now_ns)
         if own is None or guard.held:
@@ -106,7 +105,7 @@ class Commands:
         guard.held = hold
         guard.back_to = None  # Whoever stops the robot wants it to stand: the command does not go back.
         self.planner.refuse(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
-        if not self._published.is_moving(now_ns) and not self._published.present.may_move():
+        if not self._published.is_moving(now_ns) and not self._published.may_move():
             return None
         guard.stopped_until_rest = True
         return self._stopped(now_ns)
@@ -134,7 +133,7 @@ class Commands:
 
     def supervise(self, now_ns: int) -> None:
         """Compare the latest joint state with the command at its time."""
-        clock, present, guard = self._published.clock, self._published.present, self._published.guard
+        clock, present, guard = self._published.clock, self._published, self._published.guard
         # While nobody knows where the controller is in its motion, a brake could begin away from the command.
         if present.is_unclear or clock.states.is_alone:
             return
@@ -148,7 +147,7 @@ class Commands:
 
     def _comparable(self, now_ns: int) -> MeasuredState:
         """Return the latest joint state whose command is known: in scaled motions, one before the last report."""
-        latest, present = self._joint_states.latest(now_ns, 0.0), self._published.present
+        latest, present = self._joint_states.latest(now_ns, 0.0), self._published
         if present.report is None or present.motion_clock.is_settled(now_ns):
             return latest
         known = (one for one in reversed(self._joint_states.recent) if one.stamp_ns <= present.report.stamp_ns)
@@ -162,7 +161,7 @@ class Commands:
 
     def _why_brake(self, now_ns: int, moving: bool) -> Rejected | None:
         """Return the reason to brake the robot; None if there is none."""
-        present, timeout = self._published.present, self._parameters.state_timeout
+        present, timeout = self._published, self._parameters.state_timeout
         try:
             self._joint_states.believed.require_agreement(now_ns)
         except Rejected as contradictory:
@@ -185,7 +184,7 @@ class Commands:
 
         A stop that the network holds up would be executed from its middle. It is sent as soon as anything comes.
         """
-        present, states_s = self._published.present, self._joint_states.overdue_s(now_ns)
+        present, states_s = self._published, self._joint_states.overdue_s(now_ns)
         if not states_s or present.report is None or not present.is_overdue(now_ns):
             return False
         reports_s = present.quiet_s(now_ns)

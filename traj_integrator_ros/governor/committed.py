@@ -65,18 +65,14 @@ def committed_rows(
         for row in np.flatnonzero(unknown).tolist():
             state = now.planned.state_at(command.motion_clock.at(int(times_ns[row])))
             commanded[:, row] = state[:2]
-    lead = parameters.publish_lead_time + transport_s(command)
+    # The node knows of what is commanded when most reports have arrived.
+    lead = parameters.publish_lead_time + float(np.percentile([0.0, *command.transport], _TRANSPORT_PERCENT))
     fixed = int(np.searchsorted(times_ns, now_ns + whole_ns(lead), side="right"))
     follows = now is not None and now.follows and command.is_moving(now_ns)
     before = _commanded_at(command, before_ns, dof)
     place, speed = measured_at(joint_states.recent, before_ns, dof, turning)
     place = turned(place, np.where(np.isnan(before[0]), place, before[0]), turning)
     return Committed(parameters.joint_names, now_ns, lead, fixed, follows, *commanded, *before, place, speed)
-
-
-def transport_s(command: Command) -> float:
-    """Return the 95th percentile of the time from the controller to the node, s; 0 if it does not report."""
-    return float(np.percentile(command.transport, _TRANSPORT_PERCENT)) if command.transport else 0.0
 
 
 def _commanded_at(command: Command, times_ns: np.ndarray, dof: int) -> np.ndarray:

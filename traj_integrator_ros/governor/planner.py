@@ -13,11 +13,10 @@ from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
 from ..requests.plan import GOALS, Plan
 from ..requests.rejection import Rejected, RejectionReason
+from .command import Command, NotYet, Present
 from .executable import ExecutableTrajectory
-from .published import PublishedMotion
 from .reference import stops_of
 from .search import Search
-from .sent import NotYet, Present
 from .trajectories import TrajectoryMaker
 
 Refuse = Callable[[Rejected, Plan], None]
@@ -62,7 +61,7 @@ class Planner:
 
     def __init__(
         self,
-        published: PublishedMotion,
+        published: Command,
         refuse: Refuse,
         threads: Threads | None = None,
         wake: Callable[[], None] = lambda: None,

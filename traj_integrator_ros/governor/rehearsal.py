@@ -80,6 +80,6 @@ def _place_and_way(executor: Executor) -> tuple[np.ndarray, np.ndarray]:
 
 def _tell(executor: Executor, place: np.ndarray, now_ns: int) -> None:
     """Give the executor a joint state and a report of a robot that follows exactly."""
-    state = executor.published.present.commanded(now_ns) or State(place, np.zeros_like(place))
+    state = executor.published.commanded(now_ns) or State(place, np.zeros_like(place))
     executor.joint_state(state.position, state.velocity, now_ns)
     executor.report(ControllerReport(now_ns, State(state.position, state.velocity).known), now_ns)

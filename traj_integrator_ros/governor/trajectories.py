@@ -21,13 +21,12 @@ from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .beginning import Beginning
 from .candidates import BlendPoint, Candidate, Candidates, Interpolants
+from .command import Command, Present
 from .executable import ExecutableTrajectory, require_written, schedule
 from .measured import JointStates
 from .monitor import allowance_of
-from .published import PublishedMotion
 from .reference import Interpolation, PlannedMotion, references, steps_of_rows, stops_of
 from .search import Search
-from .sent import Present
 from .slow import fastest, gently, slow
 
 SPARE_NS = 6_000_000
@@ -48,7 +47,7 @@ class TrajectoryMaker:
         self,
         parameters: NodeParameters,
         joint_states: JointStates,
-        published: PublishedMotion,
+        published: Command,
         warn: Callable[[Rejected], None],
     ) -> None:
         self._parameters = parameters
@@ -75,7 +74,7 @@ class TrajectoryMaker:
         if not self._on_schedule:
             return None
         try:
-            present = self._published.present.at(now_ns, waits=False)
+            present = self._published.at(now_ns, waits=False)
         except Rejected:
             return None
         if present is None or not present.follows:
@@ -221,7 +220,7 @@ class TrajectoryMaker:
 
     def back(self, now_ns: int, way: np.ndarray) -> ExecutableTrajectory | None:
         """Return the slow motion by which the command goes back, rad, `[dof]`; None if limits leave no distance."""
-        present = self._published.present.own(now_ns)
+        present = self._published.own(now_ns)
         blend_ns, rates = self._blend_ns(present, now_ns), self.assumed.bounds.rates
         rates = np.vstack([np.minimum(rates[0], _BACK * self.allowance.full_speed), rates[1:]])
         begin = present.planned.state_at(blend_ns).position
@@ -304,7 +303,7 @@ class TrajectoryMaker:
         """Return a function, for any thread, that yields the interpolants of a plan."""
         if plan.untimed:
             return partial(self._fastest_along, plan, present.planned, blend_ns)
-        plan_at, continues = self._published.present.plans(), present.follows and not plan.is_complete
+        plan_at, continues = self._published.plans(), present.follows and not plan.is_complete
 
         def commanded(time_ns: int) -> State:
             # Errors of what is commanded must not come back as plans: actions continue the plan before.

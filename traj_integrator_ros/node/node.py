@@ -12,7 +12,7 @@ from rclpy.timer import Timer
 from std_msgs.msg import String
 
 from ..engine.integrator import TrajectoryIntegrator
-from ..governor.published import PublishedMotion
+from ..governor.command import Command
 from ..limits.found import LimitsError
 from ..parameters.in_force import FROM_TOPIC, RobotLimits
 from ..parameters.parameters import GONE, NodeParameters
@@ -58,7 +58,7 @@ class IntegratorNode(LifecycleNode):
         self._pending: RobotLimits | None = None
         self._unconfigured = _UNCONFIGURED
         self._failure = ""
-        self._published = PublishedMotion()
+        self._published = Command()
         self._reported_on = ""
         """Topic of the controller's reports that the log named last."""
         self._declared = DeclaredParameters(self, self._prepare_change, self._commit_change, self._is_configured)
@@ -217,7 +217,7 @@ class IntegratorNode(LifecycleNode):
             accounts=self.accounts,
             execution=published.executed.report(),
             guard=published.guard,
-            controller=published.present.status(now_ns),
+            controller=published.status(now_ns),
             clock=published.clock,
             scaling=published.motion_clock.rate,
             robot=_robot(self._namespace, self._limits),

@@ -18,9 +18,9 @@ from traj_integrator_interfaces.msg import TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
 from ..execution.motion import Motion, State
+from ..governor.command import Command
 from ..governor.executable import ExecutableTrajectory
 from ..governor.executor import Executor
-from ..governor.published import PublishedMotion
 from ..requests.rejection import Rejected, RejectionReason
 from ..wire import messages
 from ..wire.readers import nanoseconds
@@ -52,9 +52,7 @@ class _Open:
 class Services:
     """Handles calls; the method with the name of a service fills in its response."""
 
-    def __init__(
-        self, node: LifecycleNode, accounts: Accounts, published: PublishedMotion, handlers: TopicHandlers
-    ) -> None:
+    def __init__(self, node: LifecycleNode, accounts: Accounts, published: Command, handlers: TopicHandlers) -> None:
         self._node, self._published, self._handlers = node, published, handlers
         self._work = ThreadPoolExecutor(1, "services")
         self._accounts = accounts
@@ -175,7 +173,7 @@ class Services:
         begun_s = age_s - (self._handlers.now_ns() - now_ns) * 1e-9
         if begun_s <= 0 or self._node.get_clock().ros_time_is_active:
             return
-        then = self._published.present.commanded(now_ns - round(begun_s * 1e9))
+        then = self._published.commanded(now_ns - round(begun_s * 1e9))
         if then is not None and stop.seam_offset is not None:
             response.duration += begun_s
             response.distance = self._way(then, stop.motion)

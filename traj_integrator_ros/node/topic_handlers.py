@@ -14,11 +14,11 @@ from rclpy.lifecycle import LifecycleNode
 from traj_integrator_interfaces.msg import Rejection
 
 from ..engine.integrator import TrajectoryIntegrator
+from ..governor.command import Command
 from ..governor.controller_reports import ControllerStatus
 from ..governor.executable import ExecutableTrajectory
 from ..governor.executor import Executor
 from ..governor.planner import THREADS
-from ..governor.published import PublishedMotion
 from ..governor.rehearsal import rehearse
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ON_REJECT_BRAKE
@@ -87,7 +87,7 @@ class TopicHandlers:
         accounts: Accounts,
         parameters: NodeParameters,
         engine: TrajectoryIntegrator,
-        published: PublishedMotion,
+        published: Command,
         describe: Callable | None,
     ) -> None:
         self._node, self._accounts, self._published = node, accounts, published
@@ -373,7 +373,7 @@ class TopicHandlers:
                 self._accounts.answered[Output.ROW] += 1
                 self._accounts.sequence_latency.add((self.now_ns() - made.received_ns) * 1e-9)
             self.goal_server.supervise(now_ns)
-            status = self._published.present.status(now_ns)
+            status = self._published.status(now_ns)
             if status not in self.controller_was:
                 self.controller_was.add(status)
                 if said := CONSPICUOUS.get(status):
