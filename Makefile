@@ -25,7 +25,7 @@ venv := .venv
 endif
 
 # Two workers more than cores: tests of the node wait for much of their time.
-workers = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores + 2 : 8)))
+workers = -n $(shell cores=$$(nproc); echo $$((cores < 8 ? cores + 2 : 8))) --dist loadfile --no-loadscope-reorder
 coverage = build/coverage
 measured = COVERAGE_ROOT=$(CURDIR) COVERAGE_PROCESS_START=$(CURDIR)/test/coverage.ini PYTHONPATH=$(CURDIR)/$(coverage)/packages:$$PYTHONPATH
 in_environment = . $(venv)/environment.sh &&
@@ -68,8 +68,8 @@ rig: setup ## the real node, closed around an arm in real time, judged, in a qua
 soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS="--minutes 2" for less)
 	@$(in_environment) python -m soak $(ARGS)
 
-test: lint ## lint and tests, on all cores (PYTEST_ARGS=--thorough adds those that take long; "--workers 1" uses one)
-	@$(in_environment) python -m pytest --workers $(workers) $(PYTEST_ARGS)
+test: lint ## lint and tests, on all cores (PYTEST_ARGS=--thorough adds those that take long; "-n 0" uses one process)
+	@$(in_environment) python -m pytest $(workers) $(PYTEST_ARGS)
 
 stranger: setup ## a colcon workspace; and what depends on the torch, with PyPI's CUDA build (3 GB), in a second checkout
 	@scripts/stranger.sh
@@ -78,7 +78,7 @@ coverage: setup ## the tests, and which lines of the kernels and the package the
 	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target $(coverage)/packages coverage==7.10.7
 	@echo "import coverage; coverage.process_startup()" > $(coverage)/packages/sitecustomize.py
 	@rm -f $(coverage)/data*
-	@$(in_environment) $(measured) python -m pytest --workers $(workers) $(PYTEST_ARGS); \
+	@$(in_environment) $(measured) python -m pytest $(workers) $(PYTEST_ARGS); \
 	$(measured) python -m coverage combine --quiet --rcfile=test/coverage.ini && \
 	$(measured) python -m coverage report --rcfile=test/coverage.ini
 

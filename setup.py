@@ -193,7 +193,7 @@ setup(
         "node": NODE,
         "demo": [*NODE, "matplotlib", "rosbags", "scipy"],  # scipy: the demo's splines and L-BFGS
         "tools": [*NODE, "matplotlib", "rosbags"],
-        "test": ["hypothesis", "pytest", "pytest-timeout", "PyYAML", "scipy"],
+        "test": ["hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "PyYAML", "scipy"],
     },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),

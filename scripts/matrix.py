@@ -153,7 +153,7 @@ def run_cell(cell: Cell) -> tuple[bool, str]:
         failed, told = cell.run(python, "-m", "pip", "install", "--quiet", *wanted)
     if not failed:
         pytest = (python, "-m", "pytest", "-q", "--thorough", f"--timeout={TEST_WITHIN_S}")
-        failed, told = cell.run(*pytest, "--workers", 2, "--cache-clear", *tests)
+        failed, told = cell.run(*pytest, "-n", 2, "--dist", "loadfile", "--cache-clear", *tests)
         if failed:
             failed, told = cell.run(*pytest, "--last-failed", *tests)
     shutil.rmtree(cell.folder)

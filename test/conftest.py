@@ -1,4 +1,4 @@
-"""Shared by all tests: a ROS domain of their own, DDS that stays on this machine, turns, skips that say why.
+"""Shared by all tests: a ROS domain of their own, DDS that stays on this machine, their order, skips that say why.
 
 Environment variables are set while this file is imported, before anything imports torch or rclpy, so that the
 processes that tests start inherit them.
@@ -6,16 +6,16 @@ processes that tests start inherit them.
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from forked_workers import ForkedWorkers
 from preloaded_python import share_preloaded_python
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +23,9 @@ PROJECT_ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(PROJECT_ROOT))
 # The tests of maps and engine use the cases of the kernels, and many rooms use the fixtures of the node.
 sys.path += [str(PROJECT_ROOT / "test" / room) for room in ("kernels", "node")]
+
+# Their assertions explain themselves as those of a test module do.
+pytest.register_assert_rewrite("hostile_messages", "scenarios")
 
 from kit.local_dds import isolate  # noqa: E402
 from traj_integrator_ros.node.shared_memory import remove_abandoned_segments  # noqa: E402
@@ -42,14 +45,26 @@ def _prepare_environment() -> None:
 
 
 _prepare_environment()
-_with_nodes: set[Path] = set()
-_NICE = 5
-"""Priority of tests that compute: nodes get three times as much of a core, and a busy machine still lets both go on."""
+
+
+def _missing_ros() -> str:
+    for module in ("rclpy", "traj_integrator_interfaces"):
+        if importlib.util.find_spec(module) is None:
+            return f"{module} cannot be imported"
+    return ""
+
+
+if _missing_ros():
+    collect_ignore = ["client", "node", "robustness", "wire"]
+else:
+    from control_msgs_package import report_type
+    from node_fixtures import client, connect, serve, shared_client, shared_node, start_node
+
+    __all__ = ["client", "connect", "report_type", "serve", "shared_client", "shared_node", "start_node"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Several workers, beside the processes that tests start, and the tests that take long."""
-    parser.addoption("--workers", type=int, default=1, metavar="N", help="number of files that are run at a time")
+    """The tests that take long."""
     parser.addoption("--thorough", action="store_true", help="also what is marked so: before a release")
 
 
@@ -57,10 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Property tests try the same examples in every run, others with HYPOTHESIS_PROFILE=random, without a deadline."""
     remove_abandoned_segments()  # left behind by an earlier run that was killed
     gc.disable()  # until all is imported
-    if config.option.workers > 1:
+    if config.getoption("numprocesses", None):  # pytest-xdist begins several workers
         share_preloaded_python()
-        config.pluginmanager.register(ForkedWorkers(config.option.workers, _queue_of, isolate))
-        config.pluginmanager.register(_Priorities())
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import Phase, settings
@@ -84,12 +97,9 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Queues for tests that compute, for tests of real nodes, and for tests that run alone; long files come first.
+    """Mixes files of real nodes, which wait for much of their time, among those that compute; long ones come first.
 
     What is marked thorough is left out, and counted as deselected, unless it is asked for.
-
-    Half of the workers begin with nodes, which wait for much of their time; the others compute then. Only the
-    tests that are marked alone wait for the end, not their files; a worker of a normal priority runs them.
     """
     if not config.option.thorough and (left_out := [item for item in items if item.get_closest_marker("thorough")]):
         config.hook.pytest_deselected(items=left_out)
@@ -97,21 +107,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     marks: dict[Path, set[str]] = {}
     for item in items:
         marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
-    _with_nodes.update(path for path, its in marks.items() if "ros" in its)
-    items.sort(key=lambda item: (_queue_of(item), "slow" not in marks[item.path]))
+    files = sorted(marks, key=lambda path: ("alone" in marks[path], "slow" not in marks[path]))
+    place: dict[Path, float] = {}
+    for with_nodes in (True, False):
+        group = [path for path in files if ("ros" in marks[path]) == with_nodes]
+        place |= {path: k / len(group) + ("alone" in marks[path]) for k, path in enumerate(group)}
+    items.sort(key=lambda item: place[item.path])
 
 
-class _Priorities:
-    """A plugin of workers that run beside each other: one that has come to tests that compute gives way to nodes."""
-
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Lower the priority of this process, which cannot be raised again."""
-        if _queue_of(item) == 0:
-            os.setpriority(os.PRIO_PROCESS, 0, _NICE)
-
-
-def _queue_of(item: pytest.Item) -> int:
-    return 2 if item.get_closest_marker("alone") else int(item.path in _with_nodes)
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Runs what measures time while no other worker runs a test."""
+    with (PROJECT_ROOT / "setup.cfg").open() as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -146,13 +155,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker, missing in (("ros", _missing_ros), ("gpu", _missing_cuda)):
         if item.get_closest_marker(marker) and (reason := missing()):
             pytest.skip(reason)
-
-
-def _missing_ros() -> str:
-    for module in ("rclpy", "traj_integrator_interfaces"):
-        if importlib.util.find_spec(module) is None:
-            return f"{module} cannot be imported"
-    return ""
 
 
 def _missing_cuda() -> str:

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-# Its assertions explain themselves as those of a test module do.
-pytest.register_assert_rewrite("scenarios")
-
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     reason = _why_launch_cannot_run(config)

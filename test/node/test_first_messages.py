@@ -16,9 +16,7 @@ LIMITS = {
     "given": {"limits.velocity": [2.0] * len(JOINTS), "limits.acceleration": [10.0] * len(JOINTS)},
     "described": {"limits.assumed_velocity": 2.0},
 }
-JOINT = (
-    '<joint name="{}" type="revolute"><limit lower="-3" upper="0.2" velocity="9" acceleration="4"/></joint>'
-)
+JOINT = '<joint name="{}" type="revolute"><limit lower="-3" upper="0.2" velocity="9" acceleration="4"/></joint>'
 ROWS = np.tile(np.linspace(0.01, 0.3, 16)[:, None], len(JOINTS))
 
 
