@@ -9,7 +9,7 @@ from traj_integrator_ros.execution.following import Followed, follow
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline
-from traj_integrator_ros.governor.plan_rows import motion_between, rows_of
+from traj_integrator_ros.governor.reference import motion_between, rows_of
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor as Threads
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -34,17 +35,22 @@ class Later(Threads):
     def __init__(self) -> None:
         self.waits, self.submitted = True, []
 
-    def submit(self, work: Callable[..., None], *arguments: object) -> None:
+    def submit(self, work: Callable[..., object], *arguments: object, **named: object) -> Future:
         """Store work, or do it at once."""
-        self.submitted.append((work, arguments))
+        self.submitted.append((future := Future(), work, arguments, named))
         if not self.waits:
             self.work()
+        return future
 
     def work(self) -> None:
         """Do the stored work."""
         done, self.submitted = self.submitted, []
-        for work, arguments in done:
-            work(*arguments)
+        for future, work, arguments, named in done:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work(*arguments, **named))
+                except Rejected as rejected:
+                    future.set_exception(rejected)
 
 
 class SimulatedNode:
@@ -108,7 +114,7 @@ class SimulatedNode:
         only_checked: bool = False,
         only_asked: bool = False,
         **fields_of_splines: object,
-    ) -> ExecutableTrajectory | Callable[[int], bool] | None:
+    ) -> ExecutableTrajectory | Future | None:
         """Make the trajectory of one row of actions `[H, dof]` and record it as published `took` seconds later.
 
         `only_asked`: returns what says whether it could be published (as_published); `only_checked`: asks that once.
@@ -121,9 +127,9 @@ class SimulatedNode:
         request = self.pipeline.checked(fields._replace(**fields_of_splines), ns(stamp), ns(now))
         self.pipeline.batches.started(request, lambda: ns(now))
         if only_asked:
-            return self.pipeline.publishable(request, ns(stamp))
+            return self.pipeline.publishable(request, ns(stamp), ns(now))
         if only_checked:
-            assert self.pipeline.publishable(request, ns(stamp))(ns(now))
+            self.pipeline.publishable(request, ns(stamp), ns(now)).result(timeout=0)
             return None
         trajectory = self.pipeline.follow(self.pipeline.sequence(request, ns(stamp), ns(now)), ns(now))
         return self._recorded(trajectory, now + took)

@@ -8,7 +8,7 @@ from execution_cases import bounds
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.governor.reference import Interpolation, PlannedMotion, references
+from traj_integrator_ros.governor.reference import Interpolation, PlannedMotion, reference
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
 from traj_integrator_ros.requests.rejection import Rejected
@@ -25,8 +25,7 @@ def commanded(position: float, velocity: float) -> State:
 def read(rows: np.ndarray, begin: State, space: str = "clique", **changes: object) -> PlannedMotion:
     plan = Plan(MAPS[space], np.full(len(rows), DT), rows[:, None], None, ORIGIN_NS)
     plan = Plan(**{**plan.__dict__, **changes}) if changes else plan
-    (planned,) = references(plan, ORIGIN_NS, ORIGIN_NS, lambda _: begin, INTERPOLATION)
-    return planned
+    return reference(plan, ORIGIN_NS, ORIGIN_NS, lambda _: begin, INTERPOLATION).planned
 
 
 @pytest.mark.parametrize("place", [0.0, 0.3])

@@ -7,7 +7,7 @@ A sequence passes ten steps. `planner.py` takes it from the third to the eighth 
 | 1. check its fields | `Batches.checked` | `../requests/batches.py` |
 | 2. make the plan: rows, times, and what the sequence leaves out | `plan_of_sequence` | `../requests/plan.py` |
 | 3. find the command at the time when the plan begins | `Command.at` | `command.py` |
-| 4. interpolate the rows: the smoothest motion near them | `references` | `reference.py` |
+| 4. interpolate the rows: the smoothest motion near them | `reference` | `reference.py` |
 | 5. add the fastest stop at the end | `stopped_at_end` | `stop.py` |
 | 6. blend from the command to the plan, within limits | `follow` | `../execution/following.py` |
 | 7. compare the exact extremes of the whole with the limits | `check` | `../execution/limits.py` |
@@ -15,11 +15,11 @@ A sequence passes ten steps. `planner.py` takes it from the third to the eighth 
 | 9. compute the points for the controller | `points_of` | `../execution/rows.py` |
 | 10. record what is commanded | `Command.record` | `command.py` |
 
-`candidates.py` calls steps 4 to 7. A plan that exceeds limits is slowed (`slow.py`) or refused; when it is refused, the
-motion in execution goes on. Slowing takes longer, and so do complete plans (`complete_plan.py`): `planner.py` leaves
-these to another thread (`search.py`). `trajectories.py` makes the trajectory for the controller. `commands.py` lets
-plans begin, brakes and stops. `monitor.py` compares the robot with its command, and `supervision.py` brakes a robot
-that does not follow.
+`motion_to` in `planned_motion.py` is steps 4 to 7. A plan that exceeds limits is slowed (`slow.py`) or refused; when it
+is refused, the motion in execution goes on. Slowing takes longer, and so do complete plans (`complete_plan.py`):
+`planner.py` leaves these to another thread. `trajectories.py` makes the trajectory for the controller. `commands.py`
+lets plans begin, brakes and stops. `monitor.py` compares the robot with its command, and `supervision.py` brakes a
+robot that does not follow.
 
 `executor.py` is the room's front, which the node, or a program without ROS, calls.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor as Threads
+from concurrent.futures import Future
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +32,8 @@ from .executable import ExecutableTrajectory
 from .grips import Grip
 from .measured import JointStates
 from .observation import observed
-from .planner import Planner, Refuse, Sought
+from .planned_motion import Found
+from .planner import Planner, Refuse
 from .reference import PlannedMotion
 from .sampled import SampledCommand
 from .trajectories import TrajectoryMaker
@@ -254,21 +256,18 @@ class Executor:
             plan = self._trajectories.beginning.without_first_row(plan, now_ns)
         return self.planner.execute(plan, now_ns, clock)
 
-    def publishable(self, request: ActionRequest, stamp_ns: int) -> Callable[[int], bool]:
+    def publishable(self, request: ActionRequest, stamp_ns: int, now_ns: int) -> Future[Found]:
         """Find out whether a trajectory could be published from a checked sequence, without changing anything.
 
         Returns:
-            A function of the node's clock. Call it until it returns True, since that may take long. It raises Rejected
-            as `follow` does.
+            What tells it once it is done, which may take long: its result raises Rejected as `follow` does.
+
+        Raises:
+            Rejected: as `follow` does.
 
         """
-        sought = Sought(self.sequence(request, stamp_ns))
-
-        def is_known(now_ns: int) -> bool:
-            self.commands.check_clock(now_ns)
-            return self.planner.is_possible(sought, now_ns)
-
-        return is_known
+        self.commands.check_clock(now_ns)
+        return self.planner.possible(self.sequence(request, stamp_ns), now_ns)
 
     # Questions
 

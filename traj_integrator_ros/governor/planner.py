@@ -5,57 +5,60 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor as Threads
-from dataclasses import replace
-from weakref import WeakSet
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 
 from ..execution.tolerances import NANOSECOND_S
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
 from ..requests.plan import GOALS, Plan
 from ..requests.rejection import Rejected, RejectionReason
-from .command import Command, NotYet, Present
+from .command import Command, NotYet
 from .executable import ExecutableTrajectory
+from .planned_motion import Found, Task
 from .reference import stops_of
-from .search import Search
 from .trajectories import TrajectoryMaker
 
 Refuse = Callable[[Rejected, Plan], None]
 """Called with plans that were accepted, had to wait, and were then refused."""
 THREADS = 4
-"""Number of threads: two searches may be wanted, while two that were dropped come to their end."""
+"""Number of threads: two plans may be in work, while two that were dropped come to their end."""
 _MAKING = 2.0
-"""Time allowed for repeating a search, as a multiple of the time that it took."""
+"""Time allowed for planning again, as a multiple of the time that it took."""
 _LONG = 256
 """Largest number of rows of a chunk that is planned on arrival: a stop then waits some milliseconds at most."""
 
 
-class Sought:
-    """A plan as it was sent, with the search for the motion to it."""
+@dataclass(eq=False)
+class _Waiting:
+    """A plan as it was sent, perhaps with the work on the motion to it."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.search: Search | None = None
+    plan: Plan
+    task: Task | None = None
+    work: Future[Found] | None = None
+    begun_ns: int = 0
+    """When the work was begun, ns of the node's clock."""
 
     @property
-    def is_going_on(self) -> bool:
-        """Return whether the motion is being searched for."""
-        return self.search is not None and not self.search.is_done
+    def is_in_work(self) -> bool:
+        """Return whether a thread works on the motion."""
+        return self.work is not None and not self.work.done()
 
     def drop(self) -> None:
-        """Drop the search, if there is one."""
-        if self.search is not None:
-            self.search.drop()
-        self.search = None
+        """Drop the work, whose result is not wanted any more."""
+        if self.work is not None:
+            self.work.cancel()
+        self.task = self.work = None
 
 
 class Planner:
-    """Finds motions to plans: to a chunk on arrival, and to plans that may take long in another thread.
+    """Decides when the motion to a plan is made: a chunk's on arrival; in another thread, what may take long.
 
     Args:
         published: the motion in execution.
         refuse: see `Refuse`.
-        threads: search for motions; None: the caller's own thread does so at once.
-        wake: is called, in any thread, at the end of a search.
+        threads: for plans that may take long; None: the caller's own thread makes every motion at once.
+        wake: is called, in any thread, at the end of such work.
 
     """
 
@@ -67,17 +70,16 @@ class Planner:
         wake: Callable[[], None] = lambda: None,
     ) -> None:
         self._published, self._refuse, self._threads, self._wake = published, refuse, threads, wake
-        self._first: Sought | None = None
-        self._next: Sought | None = None
-        """The newest plan that waits for the end of the first search."""
-        self._searched: WeakSet[Sought] = WeakSet()
+        self._first: _Waiting | None = None
+        self._next: _Waiting | None = None
+        """The newest plan, which waits for the end of the work on the first one."""
         self._refused: deque[tuple[Rejected, Plan]] = deque()
 
     def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
-        """Continue with other parameters: searches in progress begin again."""
-        self._parameters, self._trajectories = parameters, trajectories
-        for sought in self._searched:
-            sought.drop()
+        """Continue with other parameters: work in progress begins again."""
+        self._keeps_times, self._trajectories = parameters.start_from == START_FROM_PREVIOUS, trajectories
+        if self._first is not None:
+            self._first.drop()
 
     @property
     def waits(self) -> bool:
@@ -99,50 +101,59 @@ class Planner:
             Rejected: with the reason.
 
         """
-        return self._execute(Sought(plan), now_ns, clock)
+        self._published.guard.require_following()
+        newest = _Waiting(plan)
+        if self._comes_after(plan):
+            before, self._next = self._next, newest
+            if before is not None:
+                self._refuse(_superseded(), before.plan)
+            return None
+        made = self._made(newest, now_ns)
+        if made is not None and clock is not None:
+            later_ns = clock()
+            if made.due_ns < self._published.motion_clock.at(later_ns):
+                made = self._made(newest, later_ns, _MAKING * (later_ns - now_ns) * NANOSECOND_S)
+        self.refuse(_superseded())
+        self.tell_refused()
+        if made is None:
+            self._first = newest
+        return made
 
     def go_on(self, now_ns: int) -> ExecutableTrajectory | None:
         """Return the trajectory of the plan that waited, if it can begin now."""
-        if self._first is None or self._first.is_going_on:
+        first = self._first
+        if first is None or first.is_in_work:
             return None
-        (first, self._first), (following, self._next) = (self._first, None), (self._next, None)
+        self._first, self._next = self._next, None
         try:
-            return self._execute(first, now_ns)
+            self._published.guard.require_following()
+            made = self._made(first, now_ns)
         except Rejected as rejected:
             self._refuse(rejected, first.plan)
             return None
-        finally:
-            if self._first is None:
-                self._first = following
-            else:
-                self._next = following
+        if made is None:
+            self._first, self._next = first, self._first
+        return made
 
-    def is_possible(self, sought: Sought, now_ns: int) -> bool:
-        """Return True once it is certain that a sequence could be executed now; nothing is changed.
+    def possible(self, plan: Plan, now_ns: int) -> Future[Found]:
+        """Return what tells, once it is done, whether a plan could be executed now; nothing is changed.
 
         Raises:
-            Rejected: it could not.
+            Rejected: it could not; the result raises that, too.
 
         """
-        if sought.search is not None:
-            if sought.is_going_on:
-                return False
-            search, sought.search = sought.search, None
-            self._trajectories.found(search)
-            return True
-        self.require_newer(sought.plan, now_ns, count=False)
+        self.require_newer(plan, now_ns, count=False)
         self._published.guard.require_following()
-        try:
-            return self._made(sought, now_ns) is not None
-        except NotYet:
-            return True
+        asked = _Waiting(plan)
+        self._made(asked, now_ns)
+        return asked.work or _at_once(lambda: None)
 
     def refuse(self, rejected: Rejected) -> None:
         """Refuse waiting plans; `tell_refused` informs their senders later."""
         waiting, self._first, self._next = (self._first, self._next), None, None
-        for sought in filter(None, waiting):
-            sought.drop()
-            self._refused.append((rejected, sought.plan))
+        for one in filter(None, waiting):
+            one.drop()
+            self._refused.append((rejected, one.plan))
 
     def tell_refused(self) -> None:
         """Report refused plans to their senders: after the brake, since that takes some milliseconds."""
@@ -165,80 +176,60 @@ class Planner:
                 f"header.stamp: began {ago:.3f} s ago, before the sequence in execution",
             )
 
-    def _execute(
-        self, sought: Sought, now_ns: int, clock: Callable[[], int] | None = None
-    ) -> ExecutableTrajectory | None:
-        self._published.guard.require_following()
-        if self._comes_after(sought.plan):
-            before, self._next = self._next, sought
-            if before is not None:
-                self._refuse(_superseded(), before.plan)
-            return None
-        try:
-            made = self._made(sought, now_ns)
-            if made is not None and clock is not None:
-                later_ns = clock()
-                if made.due_ns < self._published.motion_clock.at(later_ns):
-                    made = self._made(sought, later_ns, _MAKING * (later_ns - now_ns) * NANOSECOND_S)
-        except NotYet:
-            made = None
-        self.refuse(_superseded())
-        self.tell_refused()
-        if made is None:
-            self._first = sought
-        return made
-
     def _comes_after(self, plan: Plan) -> bool:
-        """Return whether a plan waits for the search for a plan like it; goals and stops do not."""
-        if self._first is None or not self._first.is_going_on:
+        """Return whether a plan waits for the work on a plan like it; goals and stops do not."""
+        if self._first is None or not self._first.is_in_work:
             return False
         first = self._first.plan
         alike = first.is_complete == plan.is_complete and not first.untimed and len(plan.steps) > len(first.steps) / 2
         return alike and GOALS not in (first.topic, plan.topic) and not stops_of(plan).all()
 
-    def _made(self, sought: Sought, now_ns: int, making: float = 0.0) -> ExecutableTrajectory | None:
-        """Return the trajectory of a plan, which may take `making` s; None while the motion to it is searched for.
+    def _made(self, waiting: _Waiting, now_ns: int, making: float = 0.0) -> ExecutableTrajectory | None:
+        """Return the trajectory of a plan, which may take `making` s; None while it cannot begin.
 
         Raises:
             Rejected: with the reason.
-            NotYet: the command is not known yet.
 
         """
         maker = self._trajectories
-        present = maker.present(sought.plan, now_ns)
-        plan, search = maker.placed(sought.plan, now_ns), sought.search
-        if search is None:
-            search = self._begun(plan, present, now_ns, making)
-        elif search.is_done:
-            begun = maker.begun_now(search, plan, present, now_ns)
-            if begun is None and not maker.fits(search, present, now_ns):
-                begun = self._begun(plan, present, now_ns, _MAKING * search.took_s)
-            search = begun or search
-        if not search.is_done:
-            if search is not sought.search:
-                sought.search = search
-                self._searched.add(sought)
-                self._threads.submit(search.run, maker.candidates, self._wake)
+        try:
+            present = maker.present(waiting.plan, now_ns)
+        except NotYet:
             return None
-        sought.search = None
-        made = maker.executable(search, present, now_ns)
-        return replace(made, origin_ns=sought.plan.origin_ns if self._keeps_times else 0)
+        if waiting.work is not None:
+            making = making or _MAKING * (now_ns - waiting.begun_ns) * NANOSECOND_S
+        task = waiting.task and maker.begun(waiting.task, present, now_ns)
+        if task is None:
+            task = waiting.task = maker.task(waiting.plan, present, now_ns, making)
+            waiting.work, waiting.begun_ns = self._begun(task), now_ns
+        if not waiting.work.done():
+            return None
+        made = maker.executable(task, waiting.work.result(), present, now_ns)
+        return replace(made, origin_ns=waiting.plan.origin_ns if self._keeps_times else 0)
 
-    @property
-    def _keeps_times(self) -> bool:
-        return self._parameters.start_from == START_FROM_PREVIOUS
-
-    def _begun(self, plan: Plan, present: Present, now_ns: int, making: float = 0.0) -> Search:
-        """Return the search for a motion that begins `making` s later; it is over at once if it takes no time."""
+    def _begun(self, task: Task) -> Future[Found]:
+        """Begin the work on a motion; it is over at once if it takes no time."""
         maker = self._trajectories
-        search = maker.search(plan, present, now_ns, making)
-        if search.is_done:
-            return search
         if self._threads is None:
-            search.run(maker.candidates)
-        elif not plan.is_complete and len(plan.steps) <= _LONG:
-            search.run_at_once(maker.candidates)
-        return search
+            return _at_once(maker.motion_to, task, slows=True)
+        if not task.plan.is_complete and len(task.plan.steps) <= _LONG:
+            work = _at_once(maker.motion_to, task, slows=False)
+            refused = work.exception()
+            if refused is None or refused.reason is not RejectionReason.LIMITS or not maker.interpolation.slows:
+                return work
+        work = self._threads.submit(maker.motion_to, task, slows=True)
+        work.add_done_callback(lambda _: self._wake())
+        return work
+
+
+def _at_once(function: Callable[..., Found], *arguments: object, **named: object) -> Future[Found]:
+    """Call a function; return its result in the form that threads give."""
+    work: Future[Found] = Future()
+    try:
+        work.set_result(function(*arguments, **named))
+    except Rejected as rejected:
+        work.set_exception(rejected)
+    return work
 
 
 def _superseded() -> Rejected:

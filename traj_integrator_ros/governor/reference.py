@@ -1,27 +1,33 @@
-"""The interpolants of a plan: the motions that it means, from its origin on. Knows no ROS."""
+"""What a plan means: its own motion, from its origin on. Knows no ROS."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ..execution.bounds import Bounds
 from ..execution.interpolant import fit
 from ..execution.motion import Motion, State, resting
-from ..execution.rows import rests_at_end
+from ..execution.polynomials import between, powers_of
+from ..execution.rows import knots_of, rests_at_end
 from ..execution.steps import Steps
 from ..execution.stopping import fastest_to
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
+from ..kernels import BsplineLayout, ControlSpace
 from ..limits.joint_limits import JointLimits
+from ..parameters.parameters import NodeParameters
+from ..parameters.table import ACTION_RETIME, GRIPPER
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
-from .complete_plan import motions_of
-from .plan_rows import motion_between, rows_of
+from .complete_plan import complete_motion
 
 _NO_LIMITS = JointLimits()
+_CUBIC = 3
 _OF_SPEED = 0.8
 """Share of the limit of velocity with which a gripper goes to rows that jump: splines through such rows are faster."""
 
@@ -31,16 +37,6 @@ class PlannedMotion(NamedTuple):
 
     start_ns: int
     motion: Motion
-    is_complete: bool = False
-    """True for an interpolant of a complete plan, which may have several; they are tried in order."""
-    keeps_limits: bool = False
-    """True if the points keep the limits, although the interpolation may exceed them (see `complete_plan`)."""
-    passes: np.ndarray | None = None
-    """Times of the motion at the points of a complete plan, s, `[N]`; None: those of the plan."""
-    steps: Steps | None = None
-    """Steps of switched joints, by the motion's time; these joints stand in the motion. None: no joint is switched."""
-    why_slow: str = ""
-    """Why the times of a path are longer than usual; empty if they are not, or were given."""
 
     @property
     def valid_from_ns(self) -> int:
@@ -90,6 +86,18 @@ class PlannedMotion(NamedTuple):
         return motion.then(resting(motion.end.position, missing))
 
 
+class Reference(NamedTuple):
+    """What a plan means, before anything is blended into it."""
+
+    planned: PlannedMotion
+    passes: np.ndarray
+    """Times of the motion at the plan's rows, s, `[N]`."""
+    keeps_limits: bool = False
+    """True if the points keep the limits, although the interpolation may exceed them (see `complete_plan`)."""
+    why_slow: str = ""
+    """Why the times of a path are longer than usual; empty if they are not, or were given."""
+
+
 class Interpolation(NamedTuple):
     """What the interpolation of a plan depends on besides the plan."""
 
@@ -99,21 +107,27 @@ class Interpolation(NamedTuple):
     """Limits, with assumed values where none is given."""
     limits: JointLimits = _NO_LIMITS
     """Limits as given."""
-    switched: np.ndarray | None = None
-    """Indices of joints whose rows are steps; None: no joint's are."""
     grippers: np.ndarray | None = None
     """Joints, bool `[dof]`, whose rows may jump: they go there as fast as they can; None: no joint does."""
     slows: bool = False
-    """True if a complete plan may end later, because it exceeds limits and is to be slowed."""
+    """True if a plan that exceeds limits is to be slowed, so that it may end later."""
+
+    @staticmethod
+    def of(parameters: NodeParameters, assumed: Bounds) -> Interpolation:
+        """Return what parameters say."""
+        grippers, slows = parameters.of_kind(GRIPPER), parameters.limits_action == ACTION_RETIME
+        given = grippers if grippers.any() else None
+        return Interpolation(parameters.publish_rest_tolerance, assumed, parameters.joint_limits, given, slows)
 
 
-def references(
+def reference(
     plan: Plan, origin_ns: int, at_ns: int, commanded: Callable[[int], State], interpolation: Interpolation
-) -> Iterator[PlannedMotion]:
-    """Yield the interpolant of a plan; for a complete plan, all of them, the best first (`complete_plan`).
+) -> Reference:
+    """Return what a plan means.
 
-    `interpolant` gives that of rows of positions or velocities; held accelerations, held jerks and control points are
-    polynomials already. One position, or the same one in all rows, is a goal: joints go there as fast as limits allow.
+    `interpolant` gives the motion of rows of positions or velocities; held accelerations, held jerks and control points
+    are polynomials already. One position, or the same one in all rows, is a goal: joints go there as fast as limits
+    allow, or in a complete plan as fast as it says.
 
     Args:
         plan: with all positions finite.
@@ -122,40 +136,45 @@ def references(
         commanded: returns the commanded state at a time, ns.
         interpolation: see `Interpolation`.
 
+    Raises:
+        Rejected: limits_violated, if a goal cannot be reached.
+
     """
-    if interpolation.switched is not None:
-        joints, rest = interpolation.switched, interpolation._replace(switched=None)
-        held = commanded(at_ns).position[joints]
-
-        def standing(time_ns: int) -> State:
-            return commanded(time_ns).held(joints, held)
-
-        for planned in references(_plan_with_held(plan, joints, held), origin_ns, at_ns, standing, rest):
-            steps = steps_of_rows(plan, joints, plan.ends if planned.passes is None else planned.passes)
-            yield planned._replace(steps=steps.later((origin_ns - planned.start_ns) * NANOSECOND_S))
-        return
-    if not len(plan.steps):
-        yield PlannedMotion(origin_ns, resting(plan.start.position, MOMENT_S))
-        return
+    assumed = interpolation.assumed
+    if _is_goal(plan) and np.isfinite(assumed.velocity).all():
+        begin = commanded(at_ns)
+        if not plan.is_complete or begin.velocity.any():
+            goal = _goal(plan, origin_ns, at_ns, begin, assumed)
+            in_time = goal.planned.motion.duration <= goal.passes[-1] + ROUNDING
+            if not plan.is_complete or in_time or interpolation.slows:
+                return goal
     if plan.is_complete:
-        given = commanded(origin_ns), interpolation.limits, interpolation.assumed
-        for motion, keeps, passes in motions_of(plan, *given, slows=interpolation.slows):
-            yield PlannedMotion(origin_ns, motion, is_complete=True, keeps_limits=keeps, passes=passes)
-        return
-    is_limited = bool(np.isfinite(interpolation.assumed.velocity).all())
-    if is_limited and plan.is_positions and plan.spline is None and (plan.actions == plan.actions[0]).all():
-        yield _goal(plan, origin_ns, at_ns, commanded(at_ns), interpolation)
-        return
-    yield _chunk(plan, origin_ns, plan.start or commanded(origin_ns), interpolation)
+        motion, passes, keeps = complete_motion(
+            plan, commanded(origin_ns), interpolation.limits, assumed, slows=interpolation.slows
+        )
+        return Reference(PlannedMotion(origin_ns, motion), passes, keeps)
+    planned = _chunk(plan, origin_ns, plan.start or commanded(origin_ns), interpolation)
+    return Reference(planned, plan.ends - (planned.start_ns - origin_ns) * NANOSECOND_S)
 
 
-def _goal(plan: Plan, origin_ns: int, at_ns: int, begin: State, interpolation: Interpolation) -> PlannedMotion:
+def _is_goal(plan: Plan) -> bool:
+    """Return whether all positions of a plan are the same, and nothing but rest is said about how to get there."""
+    if not plan.is_positions or plan.spline is not None or (plan.actions != plan.actions[0]).any():
+        return False
+    return plan.velocities is None or (len(plan.steps) == 1 and bool(np.isnan(plan.velocities[0]).all()))
+
+
+def _goal(plan: Plan, origin_ns: int, at_ns: int, begin: State, assumed: Bounds) -> Reference:
     """Return the fastest motion to the only position of a plan. Raises Rejected: limits_violated."""
-    arrival = max((origin_ns - at_ns) * NANOSECOND_S + float(plan.steps[0]), 0.0)
+    passes = (origin_ns - at_ns) * NANOSECOND_S + plan.ends
     try:
-        return PlannedMotion(at_ns, fastest_to(plan.actions[0], begin, interpolation.assumed, arrival))
+        motion = fastest_to(plan.actions[0], begin, assumed, max(float(passes[0]), 0.0))
     except ValueError as error:
         raise Rejected(RejectionReason.LIMITS, f"motion: {error}") from None
+    missing = passes[-1] - motion.duration if plan.is_complete else 0.0
+    if missing > MOMENT_S:
+        motion = motion.then(resting(motion.end.position, missing))
+    return Reference(PlannedMotion(at_ns, motion), passes)
 
 
 def _chunk(plan: Plan, origin_ns: int, begin: State, interpolation: Interpolation) -> PlannedMotion:
@@ -174,6 +193,60 @@ def _chunk(plan: Plan, origin_ns: int, begin: State, interpolation: Interpolatio
     return PlannedMotion(origin_ns, fit(steps, rows, rests).motion)
 
 
+def rows_of(plan: Plan, start: State) -> np.ndarray:
+    """Return position, velocity, acceleration and jerk at the beginning of a plan and after each of its H steps.
+
+    The kernel of the control map (docs/kernels.md) computes them in float64 on the CPU, so that no robot waits for a
+    device. The kernel gets the last action twice, because the last action of a map with as many rows as actions affects
+    no row.
+
+    Args:
+        plan: with steps, and with all actions finite.
+        start: state at its beginning; an unknown acceleration counts as 0.
+
+    Returns:
+        float64 `[4, H + 1, dof]`: rad, rad/s, rad/s^2, rad/s^3.
+
+    """
+    actions, steps, every, goals = plan.actions, plan.steps, 1, {}
+    if plan.spline is not None:
+        dt, every = float(steps[0]) / plan.spline.steps, plan.spline.steps
+        goals = {f"goal_{name}": _row(values) for name, values in (plan.goal or State(None, None))._asdict().items()}
+    else:
+        actions = np.concatenate([actions, actions[-1:]])
+        equal = (steps == steps[0]).all()  # Otherwise, the map takes a first step that also leads to the start.
+        dt = float(steps[0]) if equal else torch.from_numpy(np.concatenate([steps[:1], steps]))[None]
+    rows = plan.map.step(torch.from_numpy(actions)[None], *map(_row, start), dt=dt, **goals)
+    first = plan.map.start_row
+    return torch.cat(rows)[:, first : first + every * len(steps) + 1 : every].numpy()
+
+
+def motion_between(plan: Plan, rows: np.ndarray) -> Motion | None:
+    """Return the exact motion of held accelerations, held jerks or control points; None for other actions.
+
+    `rows` are those of the plan, as `rows_of` returns them.
+    """
+    knots, (position, velocity, acceleration, jerk) = knots_of(plan.steps), rows
+    if plan.spline is not None:
+        if plan.spline.degree == _CUBIC:
+            pieces = powers_of([position[:-1], velocity[:-1], acceleration[:-1] / 2, jerk[:-1] / 6])
+        else:
+            pieces = between(plan.steps, rows[:3])
+        # In cuRobo's layout, the spline ends one segment after the goal.
+        orders = 3 if plan.spline.layout is BsplineLayout.CUROBO else 2
+        moves = any(part is not None and part.any() for part in (plan.goal or ())[1:orders])
+        return Motion(knots, pieces, ends_at_rest=not moves)
+    if plan.map.control_space is ControlSpace.JERK:
+        return Motion(knots, powers_of([position[:-1], velocity[:-1], acceleration[:-1] / 2, plan.actions / 6]))
+    if plan.holds_accelerations:
+        return Motion(knots, powers_of([position[:-1], velocity[:-1], plan.actions / 2]), with_accelerations=False)
+    return None
+
+
+def _row(values: np.ndarray | None) -> Tensor | None:
+    return None if values is None else torch.from_numpy(values)[None]
+
+
 def _paced(plan: Plan, begin: np.ndarray, fastest: np.ndarray, chosen: np.ndarray) -> Plan:
     """Return the plan whose chosen joints, bool `[dof]`, go to their rows no faster than they can, rad/s."""
     steps, actions = _OF_SPEED * plan.steps[:, None] * fastest, plan.actions
@@ -187,32 +260,28 @@ def _paced(plan: Plan, begin: np.ndarray, fastest: np.ndarray, chosen: np.ndarra
     return replace(plan, actions=rows)
 
 
-def steps_of_rows(plan: Plan, joints: np.ndarray, ends: np.ndarray) -> Steps:
-    """Return the rows of switched joints as steps, each at the end of its step, s `[N]`.
+def steps_of_rows(plan: Plan, joints: np.ndarray, passes: np.ndarray) -> Steps:
+    """Return the rows of switched joints as steps, each at a time at which its row is passed, s `[N]`.
 
     Control points of splines are spread evenly over its segments.
     """
-    if not len(ends):
-        return Steps(joints, np.zeros(1), plan.start.position[None, joints])
     rows = plan.actions[:, joints]
-    if len(rows) != len(ends):
-        rows = rows[np.rint(np.linspace(0, len(rows) - 1, len(ends))).astype(int)]
-    return Steps(joints, ends, rows)
+    if len(rows) != len(passes):
+        rows = rows[np.rint(np.linspace(0, len(rows) - 1, len(passes))).astype(int)]
+    return Steps(joints, passes, rows)
 
 
-def _plan_with_held(plan: Plan, joints: np.ndarray, held: np.ndarray) -> Plan:
-    """Return a plan in which some joints keep a position, rad, `[k]`."""
-    actions = plan.actions.copy()
-    if len(actions):
-        actions[:, joints] = held if plan.is_positions or plan.spline is not None else 0.0
-    changes: dict[str, object] = {"actions": actions}
+def with_standing(plan: Plan, joints: np.ndarray, position: np.ndarray) -> Plan:
+    """Return a plan in which some joints stand at a position, rad, `[k]`."""
+    changes: dict[str, object] = {}
     for name in ("start", "goal"):
         if (state := getattr(plan, name)) is not None:
-            changes[name] = state.held(joints, held)
-    for name in ("velocities", "accelerations"):
-        if (values := getattr(plan, name)) is not None:
+            changes[name] = state.held(joints, position)
+    stands = position if plan.is_positions or plan.spline is not None else 0.0
+    for name, value in (("actions", stands), ("velocities", 0.0), ("accelerations", 0.0)):
+        if (values := getattr(plan, name)) is not None and len(values):
             changes[name] = values = values.copy()
-            values[:, joints] = np.where(np.isnan(values[:, joints]), np.nan, 0.0)
+            values[:, joints] = np.where(np.isnan(values[:, joints]), np.nan, value)
     return replace(plan, **changes)
 
 
@@ -220,6 +289,4 @@ def stops_of(plan: Plan) -> np.ndarray:
     """Return which joints stop as fast as they may, bool `[dof]`: all their velocities are 0, or they are left out."""
     if plan.left_out is not None:
         return plan.left_out
-    if not plan.is_velocities or not len(plan.steps):
-        return np.zeros(plan.actions.shape[1] if plan.actions.ndim == 2 else 0, bool)
-    return ~plan.actions.any(axis=0)
+    return ~plan.actions.any(axis=0) if plan.is_velocities else np.zeros(plan.actions.shape[1], bool)

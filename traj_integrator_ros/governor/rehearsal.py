@@ -39,47 +39,29 @@ def rehearse(parameters: NodeParameters, engine: TrajectoryIntegrator | None = N
     """
     assumed = parameters.limits_assumed_velocity or 1.0
     usual = {"limits_action": ACTION_RETIME, "start_from": START_FROM_PREVIOUS, "relative_to": ()}
-    rehearsed = replace(parameters, limits_assumed_velocity=assumed, **usual)
-    executor = Executor(rehearsed, engine)
-    made: list[ExecutableTrajectory] = []
-    now_ns, (place, way) = _BEGIN_NS, _place_and_way(executor)
-    rows = min(_ROWS, rehearsed.max_horizon)
-    share = np.linspace(0.0, 1.0, rows + 1)[1:, None]
-    along, noise = share**2 * (3 - 2 * share), 2e-3 * (-1.0) ** np.arange(rows)[:, None]
-    leap = 0.5 + 0.5 * np.tanh(40 * (share - 0.5))
-    position, velocity = ControlSpace.POSITION.value, ControlSpace.VELOCITY.value
-    shapes = along, along + 0.02, along + noise, leap
-    plans: list[Actions | Positions | None] = [
-        *(Actions(0, position, _DT_S, place + way * shape) for shape in shapes),
-        Actions(0, velocity, _DT_S, np.tile(way, (rows, 1))),
-        Positions(0, _DT_S * np.arange(1, rows + 1), place + way * along),
-        None,
-    ]
+    executor = Executor(replace(parameters, limits_assumed_velocity=assumed, **usual), engine)
+    bounds, now_ns = executor.assumed.bounds, _BEGIN_NS
+    low, high = bounds.position_min, bounds.position_max
+    with np.errstate(invalid="ignore"):
+        place = np.where(np.isfinite(high - low), (low + high) / 2, np.clip(0.0, low, high))
+    way = _SHARE * np.minimum(high - low, bounds.velocity * _ROWS * _DT_S)
+    share = np.linspace(0.0, 1.0, min(_ROWS, parameters.max_horizon) + 1)[1:, None]
+    along, noise = share**2 * (3 - 2 * share), 2e-3 * (-1.0) ** np.arange(len(share))[:, None]
+    shapes = along, along + 0.02, along + noise, 0.5 + 0.5 * np.tanh(40 * (share - 0.5))
+    spaces = [(ControlSpace.POSITION, place + way * shape) for shape in shapes]
+    spaces.append((ControlSpace.VELOCITY, np.tile(way, (len(share), 1))))
+    times = _DT_S * np.arange(1, len(share) + 1)
+    plans = [*(Actions(0, space.value, _DT_S, rows) for space, rows in spaces), Positions(0, times, spaces[0][1]), None]
+    made: list[ExecutableTrajectory | None] = []
     for plan in plans:
         now_ns += _EVERY_NS
         with suppress(Rejected), np.errstate(all="ignore"):
-            _tell(executor, place, now_ns)
+            # The robot and its controller follow exactly.
+            state = executor.published.commanded(now_ns) or State(place, np.zeros_like(place))
+            executor.joint_state(state.position, state.velocity, now_ns)
+            executor.report(ControllerReport(now_ns, State(*state[:2]).known), now_ns)
             executor.tick(now_ns)
             if isinstance(plan, Actions):
                 plan = plan._replace(stamp_ns=now_ns)
-            if (trajectory := executor.stop(now_ns) if plan is None else executor.execute(plan, now_ns)) is not None:
-                made.append(trajectory)
-    return made
-
-
-def _place_and_way(executor: Executor) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions in the middle of the joints' ranges, and how far the joints move from there, rad, `[dof]`."""
-    bounds = executor.assumed.bounds
-    low, high = bounds.position_min, bounds.position_max
-    bounded = np.isfinite(low) & np.isfinite(high)
-    with np.errstate(invalid="ignore"):
-        place = np.clip(np.where(bounded, (low + high) / 2, 0.0), low, high)
-    size = np.where(bounded, high - low, np.inf)
-    return place, _SHARE * np.minimum(size, bounds.velocity * _ROWS * _DT_S)
-
-
-def _tell(executor: Executor, place: np.ndarray, now_ns: int) -> None:
-    """Give the executor a joint state and a report of a robot that follows exactly."""
-    state = executor.published.commanded(now_ns) or State(place, np.zeros_like(place))
-    executor.joint_state(state.position, state.velocity, now_ns)
-    executor.report(ControllerReport(now_ns, State(state.position, state.velocity).known), now_ns)
+            made.append(executor.stop(now_ns) if plan is None else executor.execute(plan, now_ns))
+    return [one for one in made if one is not None]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ..execution.motion import Motion, resting
+from ..execution.polynomials import spaced
 from ..execution.rows import points_of
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, whole_ns
 from ..kernels.retime import MotionLimits, Retimed, retime
@@ -26,7 +26,6 @@ _SLOWER = 1.5
 """Ratio of slowed to planned duration beyond which the intervals, chosen for the plan, have become too long."""
 _MOST_SLOWED = 1e3
 """Ratio of slowed to planned duration beyond which the slowed motion practically stands still."""
-_LEAST_STEP_NS = whole_ns(MOMENT_S)
 _SAME_ACCELERATION = 1e-3
 """Smallest difference of accelerations that counts, rad/s^2."""
 _ATTEMPTS = (1.0, 1), (0.8, 1), (0.0, 1), (0.0, 4), (0.0, 12)
@@ -47,10 +46,10 @@ class Timed(NamedTuple):
     """The motion along a path."""
 
     motion: Motion
+    times: np.ndarray
+    """Times of the waypoints, s, `[N]`, or of `marks`."""
     why_slow: str = ""
     """Why the motion is slower than usual; empty if it is not."""
-    times: np.ndarray | None = None
-    """Times of the waypoints, s, `[N]`, or of `marks`."""
 
 
 def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) -> Timed:
@@ -66,14 +65,14 @@ def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) ->
 
     """
     if (rows == rows[0]).all():
-        return Timed(resting(rows[-1], MOMENT_S), times=np.zeros(len(rows)))
+        return Timed(resting(rows[-1], MOMENT_S), np.zeros(len(rows)))
     found = retime(torch.from_numpy(rows[None]), _tensors(limits))
     reason = found.reason(0, joint_names)
     if not bool(found.ok[0]):
         raise Rejected(
             RejectionReason.LIMITS, f"points: expected a path that can be passed within limits, but {reason}"
         )
-    return Timed(motion_of(found, 0), reason, found.row_times[0].numpy())
+    return Timed(motion_of(found, 0), found.row_times[0].numpy(), reason)
 
 
 def slow(
@@ -91,36 +90,32 @@ def slow(
         limits: velocity, acceleration and jerk, `[3, dof]`; a jump of acceleration counts as no jerk.
         joint_names: for the reason.
         from_state: whether the slowed motion has to begin at the same velocity; otherwise as fast as limits allow.
-        marks: times of the motion, s.
+        marks: times of the motion, s; those before its beginning stay.
 
     Returns:
         The slowed motion, and its times at the marks, or the reason if none is found.
 
     """
-    points = points_of(motion)
-    order = 3 if motion.with_accelerations else 2
-    kept = _apart(points.time_ns)
+    points, order = points_of(motion), 3 if motion.with_accelerations else 2
+    kept = np.isin(points.time_ns, spaced(points.time_ns, whole_ns(MOMENT_S)))
     before = points.time_ns[kept] * NANOSECOND_S
-    p, v, a = (None if x is None else torch.from_numpy(x[kept][None]) for x in points[1:])
-    if bool((p == p[:, :1]).all()):
+    p, v, a = (None if part is None else part[kept] for part in points[1:])
+    if (p == p[0]).all():
         return "the plan stands still"
-    given = {"order": order, "dt": torch.from_numpy(np.diff(before)), "velocity": v, "acceleration": a}
     largest, reason = 1.0, ""
-    for share, finer in _ATTEMPTS:
-        found = _slower(p, _tensors(limits), before[-1], share * largest, finer, given)
+    for share, finer in _ATTEMPTS[: 1 if from_state else None]:
+        found = _slower(before, (p, v, a), _tensors(limits), share * largest, finer)
         if bool(found.ok[0]) and float(found.row_times[0, -1]) <= _MOST_SLOWED * before[-1]:
-            made = motion_of(found, 0, order)
+            made, times = motion_of(found, 0, order), found.row_times[0].numpy()
             gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
             if from_state and order == 3 and gap > _SAME_ACCELERATION:
                 return ""  # All joints turned at once where the motion was to be continued.
-            until, times = motion.plan_until, found.row_times[0].numpy()
+            until = motion.plan_until
             if until <= before[-1]:
                 until = float(np.interp(until, before, times))
             made = made._replace(ends_at_rest=motion.ends_at_rest, plan_until=until)
-            return Timed(made, times=np.interp(marks, before, times))
+            return Timed(made, np.interp(marks, before, times) + np.minimum(marks, 0.0))
         reason = reason or found.reason(0, joint_names) or "it would stand still"
-        if from_state:
-            break
         largest = min(largest, float(found.largest_start_speed[0]))
     return reason
 
@@ -138,41 +133,42 @@ def gently(
         marks: times of the motion, s.
 
     Returns:
-        The slowed motion, or the same motion if it is slow enough, and its times at the marks, or the reason if none
-        is found.
+        As `slow`; the same motion if it is slow enough.
 
     """
-    knots = np.stack([motion.states_at(motion.knots, 2)[order] for order in (0, 1)])
-    led = np.maximum.accumulate(stopped * (knots[0] - knots[0, 0]))
-    speeds = np.maximum(stopped * knots[1], 0.0)
-    first = (np.maximum(speeds[:-1], speeds[1:]) > 0) & (led[:-1] < _LEADS_S * pace)
-    fast = first & (np.maximum(speeds[:-1], speeds[1:]) > pace * (1 + _SAME_PACE))
-    joints = np.flatnonzero(fast.any(axis=0))
+    position, velocity = motion.states_at(motion.knots, 2)
+    led = np.maximum.accumulate(stopped * (position - position[0]))
+    speeds = np.maximum(stopped * velocity, 0.0)
+    speeds = np.maximum(speeds[:-1], speeds[1:])
+    first = (speeds > 0) & (led[:-1] < _LEADS_S * pace)
+    joints = np.flatnonzero((first & (speeds > pace * (1 + _SAME_PACE))).any(axis=0))
     if not len(joints):
-        return Timed(motion, times=np.asarray(marks, float))
+        return Timed(motion, np.asarray(marks, float))
     # The pace is a limit of velocity of additional joints, which copy these joints there and rest elsewhere.
     more = motion.coefficients[..., joints] * first[:, None, joints]
-    steps = np.diff(knots[0], axis=0)[:, joints] * first[:, joints]
+    steps = np.diff(position, axis=0)[:, joints] * first[:, joints]
     more[:, 0] = np.vstack([np.zeros(len(joints)), steps.cumsum(axis=0)[:-1]])
-    coefficients = np.concatenate([motion.coefficients, more], axis=2)
+    both = motion._replace(coefficients=np.concatenate([motion.coefficients, more], axis=2))
     wider = np.vstack([pace[joints], np.full((2, len(joints)), _NO_LIMIT)])
-    moves = bool(np.abs(motion.begin.velocity).any())
-    wider = np.hstack([limits, wider])
-    found = slow(motion._replace(coefficients=coefficients), wider, from_state=moves, marks=marks)
+    found = slow(both, np.hstack([limits, wider]), from_state=bool(motion.begin.velocity.any()), marks=marks)
     if isinstance(found, str):
         return found
     own = np.ascontiguousarray(found.motion.coefficients[..., : motion.dof])
     return found._replace(motion=found.motion._replace(coefficients=own))
 
 
-def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, finer: int, given: dict) -> Retimed:
-    """Slow a plan `[1, N, dof]` of a duration, s, on `finer` times the intervals that its slowed form needs."""
-    pieces = rows.shape[1] - 1
+def _slower(
+    times: np.ndarray, states: tuple[np.ndarray | None, ...], limits: MotionLimits, rate: float, finer: int
+) -> Retimed:
+    """Slow a plan with points at times `[N]`, s, on `finer` times the intervals that its slowed form needs."""
+    order, pieces, duration = 2 if states[2] is None else 3, len(times) - 1, times[-1]
+    rows, velocity, acceleration = (None if part is None else torch.from_numpy(part[None]) for part in states)
+    given = {"order": order, "dt": torch.from_numpy(np.diff(times)), "velocity": velocity, "acceleration": acceleration}
 
     def solved(lasting: float) -> Retimed:
         # Whole numbers, because solutions change with the places where segments begin.
-        each = round(lasting / _INTERVAL_S[given["order"]] / pieces)
-        each = max(1, min(finer * each, _MOST_INTERVALS // pieces))
+        each = finer * round(lasting / _INTERVAL_S[order] / pieces)
+        each = max(1, min(each, _MOST_INTERVALS // pieces))
         intervals = max(_FEWEST_INTERVALS, each * pieces)
         return retime(rows, limits, mode="slow only", intervals=intervals, start_speed=rate, **given)
 
@@ -182,16 +178,6 @@ def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, fi
         return found
     again = solved(lasts)
     return again if again.ok[0] else found
-
-
-def _apart(time_ns: np.ndarray) -> np.ndarray:
-    """Choose points that are at least a millisecond apart, the first and the last among them; bool `[N]`."""
-    kept, last = np.zeros(len(time_ns), bool), time_ns[0] - _LEAST_STEP_NS
-    for index, time in enumerate(time_ns[:-1].tolist()):
-        if time - last >= _LEAST_STEP_NS and time_ns[-1] - time >= _LEAST_STEP_NS:
-            kept[index], last = True, time
-    kept[0] = kept[-1] = True
-    return kept
 
 
 def _tensors(limits: np.ndarray) -> MotionLimits:

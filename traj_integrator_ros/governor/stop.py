@@ -15,12 +15,14 @@ from ..execution.stopping import fastest_stop
 from ..execution.tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 from ..requests.rejection import Rejected, RejectionReason
 
-_SETTLING_S = 0.25, 0.12, 0.06, 0.03
-"""Times, s, within which a small velocity at the end is removed from a plan, tried in this order: the gentlest first.
-"""
+_SETTLING_S = 0.25
+"""Longest time, s, in which a small velocity at the end is removed from a plan."""
+_SHORTEST_SETTLING_S = 0.03
+"""Shortest such time, s."""
 _TURNS = 10.0
-"""Multiple of the rest tolerance. A joint whose acceleration at the end would change its velocity by more than that
-while it settles is turning, not resting: removing that would move the plan by more than removing the velocity does.
+"""Multiple of the rest tolerance by which the acceleration at the end may change a velocity within that time. A joint
+that would still be faster is turning, not resting: removing that would move the plan by more than removing the velocity
+does.
 """
 _RAMP_S = 0.02
 """Shortest time, s, in which a stop after a plan reaches its acceleration where it has room: the interval of blends."""
@@ -35,89 +37,75 @@ _HALVINGS = 20
 def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_names: Sequence[str] = ()) -> Motion:
     """Bring a motion to rest after its end, each joint by itself and as fast as it may.
 
-    A velocity at the end up to the tolerance is removed within the plan, if that keeps the bounds. A joint whose stop
-    would pass a limit of position, or be too fast, leaves its plan earlier if it can then stop within the limits.
-
-    Args:
-        motion: a plan.
-        bounds: of the stop.
-        rest_tolerance: speed that counts as rest, rad/s.
-        joint_names: for errors.
+    A velocity at the end up to the tolerance, rad/s, is removed within the plan, if that keeps the bounds. A joint
+    whose stop would pass a limit of position, or be too fast, leaves its plan earlier if it can then stop within the
+    limits.
 
     Raises:
         Rejected: brake_impossible.
 
     """
+    end = motion.end
     if motion.ends_at_rest:
         return motion
-    end = motion.end
     if np.abs(end.velocity).max() <= rest_tolerance:
         if not motion.with_accelerations:
-            return brought_to_rest(motion, _SETTLING_S[0])
-        for within in _SETTLING_S:
-            if np.abs(end.acceleration).max() * within > _TURNS * rest_tolerance:
-                continue
-            settled = brought_to_rest(motion, within)
-            if bounds.demands_of(settled).max() <= 1 + ROUNDING:
-                return settled
-    jerk = np.minimum(bounds.jerk, bounds.acceleration / _RAMP_S)
-    gentle = replace(bounds, acceleration=_OF_STOP * bounds.acceleration, jerk=jerk)
-    try:
-        stop = fastest_stop(end, gentle)
-        kept = keeping(stop, bounds.of_stops)
-        if not kept.all():
-            hard = fastest_stop(end, bounds)
-            stop = united({joint: hard.of(joint) for joint in np.flatnonzero(~kept).tolist()}, stop)
-            kept = keeping(stop, bounds.of_stops)
-    except ValueError:  # It takes forever, or begins beyond all measure.
-        stop = None
-    if stop is None or not stop.duration <= LONGEST_BRAKE_S:
-        durations = bounds.stop_durations(end.velocity)
-        longest, takes = int(durations.argmax()), durations.max() if stop is None else stop.duration
-        name = joint_names[longest] if len(joint_names) else f"joint {longest}"
-        raise Rejected(
-            RejectionReason.BRAKE_IMPOSSIBLE,
-            f"end: {name} moves at {end.velocity[longest]:g}, and the brake within limits.acceleration and limits.jerk "
-            f"takes {takes:g} s, expected at most {LONGEST_BRAKE_S:g} s",
-        )
-    # Joints leave their plans earlier to stop within limits.
+            return brought_to_rest(motion, _SETTLING_S)
+        turning = np.abs(end.acceleration).max() / max(_TURNS * rest_tolerance, ROUNDING)
+        within = 1 / max(turning, 1 / _SETTLING_S)
+        settled = brought_to_rest(motion, max(within, _SHORTEST_SETTLING_S))
+        if within >= _SHORTEST_SETTLING_S and bounds.demands_of(settled).max() <= 1 + ROUNDING:
+            return settled
+    stop = _stop(motion, bounds, joint_names)
     whole = motion.then(stop)._replace(plan_until=motion.duration)
-    if kept.all():
-        return whole
+    kept = keeping(stop, bounds.of_stops)
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
     inside &= np.abs(end.velocity) <= bounds.velocity  # A plan that is too fast itself is refused, not cut.
-    early = np.flatnonzero(inside & ~kept)
-    return _stopped_early(motion, whole, early, bounds) if len(early) else whole
-
-
-def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds) -> Motion:
-    """Let some joints leave their plan as late as possible for a stop within limits."""
-    tracks: dict[int, Motion] = {}
-    for joint in joints.tolist():
-        of_joint = bounds.of(joint)
-
-        def stopping(time: float, joint: int = joint, of_joint: Bounds = of_joint) -> Motion | None:
-            """The stop that begins at a time, s, if it keeps its bounds."""
-            stop = fastest_stop(motion.state_at(time).of(joint), of_joint)
-            return stop if keeps(stop, of_joint.of_stops) else None
-
-        low = high = motion.duration
-        begun = None
-        for k in range(_DOUBLINGS, -1, -1):
-            high, low = low, motion.duration * (1 - 1 / 2**k)
-            if begun := stopping(low):
-                break
-        if begun is None:
-            continue
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            if found := stopping(middle):
-                low, begun = middle, found
-            else:
-                high = middle
-        if low <= 0:
-            continue
-        low = np.floor(low * SECOND_NS) * NANOSECOND_S  # Messages count nanoseconds.
-        begun = stopping(low) or begun
-        tracks[joint] = motion.until(low).of(joint).raised().then(begun)
+    early = {joint: _stopped_early(motion.of(joint), bounds.of(joint)) for joint in np.flatnonzero(inside & ~kept)}
+    tracks = {joint: track for joint, track in early.items() if track is not None}
     return united(tracks, whole) if tracks else whole
+
+
+def _stop(motion: Motion, bounds: Bounds, joint_names: Sequence[str]) -> Motion:
+    """Return the stop of each joint, gentle where there is room for that. Raises Rejected: brake_impossible."""
+    end, jerk = motion.end, np.minimum(bounds.jerk, bounds.acceleration / _RAMP_S)
+    durations = bounds.stop_durations(end.velocity)
+    longest = int(durations.argmax())
+    takes = durations[longest]
+    try:
+        stop = fastest_stop(end, replace(bounds, acceleration=_OF_STOP * bounds.acceleration, jerk=jerk))
+        if not (kept := keeping(stop, bounds.of_stops)).all():
+            hard = fastest_stop(end, bounds)
+            stop = united({joint: hard.of(joint) for joint in np.flatnonzero(~kept).tolist()}, stop)
+        if stop.duration <= LONGEST_BRAKE_S:
+            return stop
+        takes = stop.duration
+    except ValueError:  # It takes forever, or begins beyond all measure.
+        pass
+    name = joint_names[longest] if len(joint_names) else f"joint {longest}"
+    raise Rejected(
+        RejectionReason.BRAKE_IMPOSSIBLE,
+        f"end: {name} moves at {end.velocity[longest]:g}, and the brake within limits.acceleration and limits.jerk "
+        f"takes {takes:g} s, expected at most {LONGEST_BRAKE_S:g} s",
+    )
+
+
+def _stopped_early(motion: Motion, bounds: Bounds) -> Motion | None:
+    """Let a joint leave its plan as late as possible for a stop within limits; None if there is none."""
+
+    def stopping(time: float) -> Motion | None:
+        """The stop that begins at a time, s, if it keeps its bounds."""
+        stop = fastest_stop(motion.state_at(time), bounds)
+        return stop if keeps(stop, bounds.of_stops) else None
+
+    times = motion.duration * (1 - 0.5 ** np.arange(_DOUBLINGS, -1, -1))
+    first = next((index for index, time in enumerate(times) if stopping(time)), None)
+    if first is None:
+        return None
+    low, high = times[first], times[first - 1] if first else motion.duration
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if stopping(middle) else (low, middle)
+    at = np.floor(low * SECOND_NS) * NANOSECOND_S  # Messages count nanoseconds.
+    stop = stopping(at) or stopping(low)
+    return motion.until(at).raised().then(stop) if at > 0 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -20,13 +20,12 @@ from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .beginning import Beginning
-from .candidates import BlendPoint, Candidate, Candidates, Interpolants
 from .command import Command, Present
 from .executable import ExecutableTrajectory, require_written, schedule
 from .measured import JointStates
 from .monitor import allowance_of
-from .reference import Interpolation, PlannedMotion, references, steps_of_rows, stops_of
-from .search import Search
+from .planned_motion import Found, Task, motion_to
+from .reference import Interpolation, PlannedMotion, Reference, reference, steps_of_rows, stops_of, with_standing
 from .slow import fastest, gently, slow
 
 SPARE_NS = 6_000_000
@@ -51,7 +50,7 @@ class TrajectoryMaker:
         warn: Callable[[Rejected], None],
     ) -> None:
         self._parameters = parameters
-        self.limits = limits = parameters.joint_limits
+        self.limits = parameters.joint_limits
         self._joint_states = joint_states
         self._published = published
         self._warn = warn
@@ -66,7 +65,7 @@ class TrajectoryMaker:
         self.allowance = allowance_of(parameters)
         """Allowed distances of joints from their command."""
         self._switched = parameters.switched
-        self.candidates = Candidates(parameters, limits, self.assumed.bounds)
+        self.interpolation = Interpolation.of(parameters, self.assumed.bounds)
         self.beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
 
     def predicted(self, now_ns: int) -> State | None:
@@ -94,37 +93,41 @@ class TrajectoryMaker:
         present.require_known(self._at(now_ns))
         return present
 
-    def executable(self, search: Search, present: Present, now_ns: int) -> ExecutableTrajectory:
-        """Return the trajectory with the motion that a search has found. Raises Rejected."""
-        candidate, plan, blend_ns = self.found(search), search.plan, search.point.blend_ns
-        if candidate.steps is not None:
-            self.refuse_or_warn(self._beyond(candidate.steps))
-        if np.count_nonzero(self._published.guard.stopped):
-            candidate = self._gently(candidate, blend_ns)
-        if plan.is_complete and not plan.untimed and candidate.planned is not present.planned:
-            began_ns = candidate.planned.start_ns - self._origin_ns(plan, blend_ns)
-            late = began_ns * NANOSECOND_S + candidate.planned.motion.duration - plan.duration
-            candidate = candidate._replace(delay=late if late > SHORTEST_GAP else 0.0)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if candidate.planned.why_slow:
-                self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {candidate.planned.why_slow}"))
-            return self._executable(plan, present, candidate, blend_ns, now_ns, search.dropped)
+    def motion_to(self, task: Task, *, slows: bool) -> Found:
+        """Return the motion to a plan; see `motion_to`. Raises Rejected."""
+        return motion_to(task, self._parameters, self.interpolation, slows=slows)
 
-    def _gently(self, candidate: Candidate, blend_ns: int) -> Candidate:
+    def executable(self, task: Task, found: Found, present: Present, now_ns: int) -> ExecutableTrajectory:
+        """Return the trajectory with the motion that was found for a task. Raises Rejected."""
+        plan, steps = task.plan, None
+        for warning in found.warnings:
+            self._warn(warning)
+        if np.count_nonzero(self._published.guard.stopped):
+            found = self._gently(found)
+        if len(self._switched):
+            steps = steps_of_rows(plan, self._switched, found.passes)
+            self.refuse_or_warn(self._beyond(steps))
+        if plan.is_complete and not plan.untimed and task.dropped < len(plan.steps):
+            began_ns = task.begin_ns - found.into_ns - self._origin_ns(plan, task.begin_ns)
+            late = began_ns * NANOSECOND_S + found.planned.duration - plan.duration
+            found = found._replace(delay=late if late > SHORTEST_GAP else 0.0)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return self._executable(plan, present, found, task.begin_ns, now_ns, task.dropped, steps)
+
+    def _gently(self, found: Found) -> Found:
         """Slow the beginning of a motion in directions in which joints were stopped. Raises Rejected: deviation."""
-        motion, pace, steps = candidate.blended, _GENTLE * self.allowance.full_speed, candidate.steps
-        rates, marks = self.assumed.bounds.raised_to(motion).rates, () if steps is None else steps.times
-        found = gently(motion, self._published.guard.stopped, pace, rates, marks)
-        if isinstance(found, str):
+        motion, pace = found.motion, _GENTLE * self.allowance.full_speed
+        rates = self.assumed.bounds.raised_to(motion).rates
+        slowed = gently(motion, self._published.guard.stopped, pace, rates, found.passes)
+        if isinstance(slowed, str):
             raise Rejected(
                 RejectionReason.DEVIATION,
-                f"motion: expected it to lead on at {_GENTLE:g} rad/s where the robot was stopped, but {found}",
+                f"motion: expected it to lead on at {_GENTLE:g} rad/s where the robot was stopped, but {slowed}",
             )
-        if found.motion is motion:
-            return candidate
-        steps = steps and steps._replace(times=found.times)
-        delay = found.motion.duration - motion.duration
-        return Candidate.alone(blend_ns, found.motion)._replace(delay=delay, steps=steps)
+        if slowed.motion is motion:
+            return found
+        delay = slowed.motion.duration - motion.duration
+        return Found(slowed.motion, slowed.motion, delay=delay, passes=slowed.times)
 
     def _beyond(self, steps: Steps) -> str:
         """Describe a step beyond the limits of position; empty if there is none."""
@@ -140,68 +143,66 @@ class TrajectoryMaker:
         """Return the present time of the motion's clock, ns, by which plans begin."""
         return self._published.motion_clock.at(now_ns)
 
-    def placed(self, plan: Plan, now_ns: int) -> Plan:
+    def _placed(self, plan: Plan, now_ns: int) -> Plan:
         """Convert the times of a plan from the robot's clock to the motion's: rows that are over stay so."""
         behind_ns = self._published.motion_clock.behind_ns(now_ns)
         return replace(plan, origin_ns=plan.origin_ns - behind_ns) if plan.origin_ns and behind_ns else plan
 
-    def found(self, search: Search) -> Candidate:
-        """Return the candidate of a search that is over. Raises Rejected if it found none."""
-        candidate, message = search.result()
-        if candidate is None:
-            raise Rejected(RejectionReason.LIMITS, message)
-        self.refuse_or_warn(message)
-        return candidate
+    def task(self, plan: Plan, present: Present, now_ns: int, making: float) -> Task:
+        """Return what has to be known of a plan and the command for the motion between them.
 
-    def search(self, plan: Plan, present: Present, now_ns: int, making: float) -> Search:
-        """Return a search for the motion to a plan, which may take `making` s; it is over if the motion is known.
+        Args:
+            plan: as it was sent.
+            present: the command from now on.
+            now_ns: the node's clock.
+            making: time, s, that finding the motion may take.
 
         Raises:
             Rejected: with the reason.
 
         """
+        plan = self._placed(plan, now_ns)
         if not plan.untimed:
             plan = plan.completed(present.planned.motion, self._parameters.continuous)
-        blend_ns, at_ns = self._blend_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
-        self.refuse_or_warn(self.beginning.mismatch(plan, present, blend_ns, now_ns), RejectionReason.START_MISMATCH)
+        begin_ns, at_ns = self._blend_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
+        self.refuse_or_warn(self.beginning.mismatch(plan, present, begin_ns, now_ns), RejectionReason.START_MISMATCH)
         try:
-            wait, dropped = schedule(plan, blend_ns, at_ns)
+            wait, dropped = schedule(plan, begin_ns, at_ns)
         except Rejected as rejected:
             over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= at_ns + self._lead_ns
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= at_ns or over_at_once:
                 raise
             # It is over before the controller is at its beginning, and goes there for the sequences that follow.
-            point = self._blend_point(plan, present, blend_ns, now_ns)
-            return Search(plan, point, len(plan.steps), found=Candidate(present.planned.motion, present.planned))
+            over = Reference(present.planned, np.empty(0))
+            return self._task(plan, lambda _: over, present, begin_ns, now_ns, len(plan.steps))
         if wait:
-            blend_ns = plan.origin_ns
-        point = self._blend_point(plan, present, blend_ns, now_ns)
-        return Search(plan, point, dropped, self._interpolants_of(plan, present, blend_ns))
+            begin_ns = plan.origin_ns
+        if plan.untimed:
+            stop = present.planned.rest_from(begin_ns)
+            if stop.duration > MOMENT_S:
+                stop = min(stop, self._fastest_stop(present.planned, begin_ns), key=lambda motion: motion.duration)
+            plan = plan.completed(stop, self._parameters.continuous)
+            read = partial(self._along, self._standing(plan, stop.end), stop, begin_ns)
+        else:
+            read = self._reader(plan, present, begin_ns)
+        return self._task(plan, read, present, begin_ns, now_ns, dropped)
 
-    def fits(self, search: Search, present: Present, now_ns: int) -> bool:
-        """Return whether a motion that was found still fits: the command will be as the search assumed."""
-        point, at_ns = search.point, self._at(now_ns)
-        earliest_ns = present.known_from_ns if present.known_from_ns > at_ns else at_ns + SPARE_NS
-        if point.blend_ns < earliest_ns:
-            return False
-        return self._is_same(search, present.planned.state_at(point.blend_ns), present)
+    def begun(self, task: Task, present: Present, now_ns: int) -> Task | None:
+        """Return the task of a motion that was found, begun when it can; None if the command is elsewhere by then.
 
-    def _is_same(self, search: Search, state: State, present: Present) -> bool:
-        """Return whether the command is as a search assumed it, or near enough for the bridge from a measured state.
-
-        The bridge leads only to the first point of a complete plan; a blend to another plan has to begin exactly.
+        A motion that begins at rest, to a plan without a time, may begin whenever the command rests there. From a
+        measured state, a bridge leads only to the first point of a complete plan; a blend has to begin exactly.
         """
-        bridged = search.plan.is_complete and not present.follows
+        at_ns = self._at(now_ns)
+        earliest_ns = present.known_from_ns if present.known_from_ns > at_ns else at_ns + SPARE_NS
+        if task.begin_ns < earliest_ns:
+            if (task.plan.origin_ns and not task.plan.untimed) or np.count_nonzero(task.state[1:]):
+                return None
+            task = task._replace(begin_ns=self._blend_ns(present, now_ns))
+        bridged = task.plan.is_complete and not present.follows
         most = np.array([[SAME_END_RAD], *SAME[1:]]) if bridged else SAME
-        return not (np.abs(state.beyond(search.point.state)) > most).any()
-
-    def begun_now(self, search: Search, plan: Plan, present: Present, now_ns: int) -> Search | None:
-        """Begin a motion that was found for a plan without a time now; None if it does not begin at rest."""
-        if (plan.origin_ns and not plan.untimed) or np.count_nonzero(search.point.state[1:]) or not search.succeeded:
-            return None
-        blend_ns = self._blend_ns(present, now_ns)
-        state, rests = present.planned.state_at(blend_ns), not present.planned.rest_from(blend_ns).moves
-        return search.begun_at(blend_ns) if rests and self._is_same(search, state, present) else None
+        away = np.abs(present.planned.state_at(task.begin_ns).beyond(task.state))
+        return None if (away > most).any() else task
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
         """Return the fastest stop from the present command; None if nothing is commanded.
@@ -215,8 +216,8 @@ class TrajectoryMaker:
             return None
         present.require_known(self._at(now_ns))
         blend_ns = self._blend_ns(present, now_ns)
-        candidate = Candidate.alone(blend_ns, self._fastest_stop(present.planned, blend_ns))
-        return self._executable(None, present, candidate, blend_ns, now_ns)
+        stop = self._fastest_stop(present.planned, blend_ns)
+        return self._executable(None, present, Found(stop, stop), blend_ns, now_ns)
 
     def back(self, now_ns: int, way: np.ndarray) -> ExecutableTrajectory | None:
         """Return the slow motion by which the command goes back, rad, `[dof]`; None if limits leave no distance."""
@@ -226,7 +227,7 @@ class TrajectoryMaker:
         begin = present.planned.state_at(blend_ns).position
         end = np.clip(begin + way, self.assumed.bounds.position_min, self.assumed.bounds.position_max)
         motion = fastest(np.stack([begin, end]), rates, self._parameters.joint_names).motion
-        return self._executable(None, present, Candidate.alone(blend_ns, motion), blend_ns, now_ns)
+        return self._executable(None, present, Found(motion, motion), blend_ns, now_ns)
 
     def _fastest_stop(self, planned: PlannedMotion, blend_ns: int) -> Motion:
         """Return the fastest stop of a motion, which may be as fast as the motion itself."""
@@ -259,9 +260,9 @@ class TrajectoryMaker:
         found = slow(rest, rates, self._parameters.joint_names, from_state=True, marks=marks)
         if isinstance(found, str) or find_motion_violation(found.motion, limits, steps=False):
             return self.stop(now_ns)
-        steps, delay = steps and steps._replace(times=found.times), found.motion.duration - rest.duration
-        candidate = Candidate.alone(blend_ns, found.motion)._replace(delay=delay, steps=steps)
-        return self._executable(None, present, candidate, blend_ns, now_ns)
+        steps = steps and steps._replace(times=found.times)
+        within = Found(found.motion, found.motion, delay=found.motion.duration - rest.duration)
+        return self._executable(None, present, within, blend_ns, now_ns, steps=steps)
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
         """Refuse a motion with a finding, or warn of it, as limits.action says; an empty finding is none."""
@@ -299,41 +300,17 @@ class TrajectoryMaker:
         """Return when the first step of a plan begins, ns."""
         return plan.origin_ns if self._on_schedule and plan.origin_ns else blend_ns
 
-    def _interpolants_of(self, plan: Plan, present: Present, blend_ns: int) -> Interpolants:
-        """Return a function, for any thread, that yields the interpolants of a plan."""
-        if plan.untimed:
-            return partial(self._fastest_along, plan, present.planned, blend_ns)
-        plan_at, continues = self._published.plans(), present.follows and not plan.is_complete
-
-        def commanded(time_ns: int) -> State:
-            # Errors of what is commanded must not come back as plans: actions continue the plan before.
-            known = plan_at(time_ns) if continues and time_ns < blend_ns else None
-            return (known or present.planned).state_at(time_ns)
-
-        return partial(references, plan, self._origin_ns(plan, blend_ns), blend_ns, commanded)
-
-    def _fastest_along(
-        self, path: Plan, commanded: PlannedMotion, blend_ns: int, interpolation: Interpolation
-    ) -> Iterator[PlannedMotion]:
-        """Yield the motion that stops the present one, and then passes a path as fast as limits allow.
-
-        Raises Rejected: limits_violated.
-        """
-        stop = commanded.rest_from(blend_ns)
-        if stop.duration > MOMENT_S:
-            stop = min(stop, self._fastest_stop(commanded, blend_ns), key=lambda motion: motion.duration)
-        path = path.completed(stop, self._parameters.continuous)
-        begins = stop.duration if stop.duration > MOMENT_S else 0.0
-        rows = np.vstack([stop.end.position, path.actions])
-        rows[:, self._switched] = rows[0, self._switched]
-        found = fastest(rows, interpolation.assumed.rates, self._parameters.joint_names)
-        motion = found.motion if not begins else stop.then(found.motion)
-        steps = steps_of_rows(path, self._switched, begins + found.times[1:]) if len(self._switched) else None
-        yield PlannedMotion(blend_ns, motion, is_complete=True, why_slow=found.why_slow, steps=steps)
-
-    def _blend_point(self, plan: Plan, present: Present, blend_ns: int, now_ns: int) -> BlendPoint:
-        """Return the commanded state where a plan begins, and the bounds of the blend from there."""
-        state = present.planned.state_at(blend_ns)
+    def _task(
+        self,
+        plan: Plan,
+        read: Callable[[Interpolation], Reference],
+        present: Present,
+        begin_ns: int,
+        now_ns: int,
+        dropped: int,
+    ) -> Task:
+        """Return a task, with the commanded state where it begins, and the bounds of the blend from there."""
+        state = present.planned.state_at(begin_ns)
         stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         by_speed = plan.is_velocities and plan.start is None
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
@@ -341,18 +318,51 @@ class TrajectoryMaker:
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # The robot may stand a little outside of a limit, and may come back.
             limits = limits.containing(measured.position, measured.position)
-        bounds = self.assumed.bounds.containing(*limits.range_of("position"))
-        return BlendPoint(state, blend_ns, stopped, floating, bounds, limits)
+        return Task(plan, read, begin_ns, state, stopped, floating, limits, dropped)
+
+    def _reader(self, plan: Plan, present: Present, begin_ns: int) -> Callable[[Interpolation], Reference]:
+        """Return a function, for any thread, that interpolates a plan."""
+        plan_at, continues = self._published.plans(), present.follows and not plan.is_complete
+        switched, held = self._switched, present.planned.state_at(begin_ns).position[self._switched]
+
+        def commanded(time_ns: int) -> State:
+            # Errors of what is commanded must not come back as plans: actions continue the plan before.
+            known = plan_at(time_ns) if continues and time_ns < begin_ns else None
+            state = (known or present.planned).state_at(time_ns)
+            return state.held(switched, held) if len(switched) else state
+
+        standing = self._standing(plan, present.planned.state_at(begin_ns))
+        return partial(reference, standing, self._origin_ns(plan, begin_ns), begin_ns, commanded)
+
+    def _standing(self, plan: Plan, state: State) -> Plan:
+        """Return a plan in which switched joints stand where they are, in place of their steps."""
+        return with_standing(plan, self._switched, state.position[self._switched]) if len(self._switched) else plan
+
+    def _along(self, path: Plan, stop: Motion, begin_ns: int, interpolation: Interpolation) -> Reference:
+        """Return the motion that stops the present one, and then passes a path as fast as limits allow.
+
+        Raises Rejected: limits_violated.
+        """
+        begins = stop.duration if stop.duration > MOMENT_S else 0.0
+        rows = np.vstack([stop.end.position, path.actions])
+        found = fastest(rows, interpolation.assumed.rates, self._parameters.joint_names)
+        motion = stop.then(found.motion) if begins else found.motion
+        return Reference(PlannedMotion(begin_ns, motion), begins + found.times[1:], why_slow=found.why_slow)
 
     # The message
 
     def _executable(
-        self, plan: Plan | None, present: Present, candidate: Candidate, blend_ns: int, now_ns: int, dropped: int = 0
+        self,
+        plan: Plan | None,
+        present: Present,
+        found: Found,
+        blend_ns: int,
+        now_ns: int,
+        dropped: int = 0,
+        steps: Steps | None = None,
     ) -> ExecutableTrajectory:
         """Return the trajectory from the controller's present command on."""
-        motion, start_ns = candidate.blended, blend_ns
-        if candidate.steps is not None:
-            motion = with_steps(motion, candidate.steps)
+        motion, start_ns = found.motion if steps is None else with_steps(found.motion, steps), blend_ns
         state = present.planned.state_at(blend_ns)
         clock, at_ns = self._published.motion_clock, self._at(now_ns)
         if clock.is_scaled:  # It begins on arrival.
@@ -371,15 +381,16 @@ class TrajectoryMaker:
             points = points._replace(time_ns=points.time_ns + (start_ns - at_ns))
         require_written(points)
         of_plan = {} if plan is None else {"topic": plan.topic, "received_ns": plan.received_ns}
+        planned = PlannedMotion(blend_ns - found.into_ns, found.planned)
         return ExecutableTrajectory(
             motion=motion,
             points=points,
             start_ns=start_ns,
             stamp_ns=0 if clock.is_scaled else self._published.clock.to_robot(start_ns + clock.behind_ns(now_ns)),
             due_ns=blend_ns,
-            planned=candidate.planned,
-            delay=candidate.delay,
+            planned=planned,
+            delay=found.delay,
             dropped=dropped,
-            seam_offset=State(*state.beyond(candidate.planned.state_at(blend_ns))) if present.follows else None,
+            seam_offset=State(*state.beyond(planned.state_at(blend_ns))) if present.follows else None,
             **of_plan,
         )

@@ -103,9 +103,10 @@ class Services:
             if not request.as_published:
                 pipeline.check_limits(batch)
                 return
-            is_known = pipeline.publishable(sequence, stamp_ns)
-            while not is_known(self._handlers.update()):
+            asked = pipeline.publishable(sequence, stamp_ns, self._handlers.update())
+            while not asked.done():
                 yield
+            asked.result()
         except Rejected:
             response.trajectory = TrajectoryBatch()
             raise

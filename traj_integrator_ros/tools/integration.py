@@ -12,7 +12,7 @@ import numpy as np
 from ..execution.bounds import Bounds
 from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
-from ..governor.reference import Interpolation, references
+from ..governor.reference import Interpolation, reference
 from ..governor.stop import stopped_at_end
 from ..limits.joint_limits import JointLimits, assumed_limits
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
@@ -124,7 +124,7 @@ def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters
         plan = plan_of_sequence(request, row, dt, 0)
         if recorded is not None:
             plan = replace(plan, steps=plan.steps[:-1], actions=plan.actions[:-1])
-        motions.append(next(references(plan, 0, 0, lambda _: None, interpolation)).motion)
+        motions.append(reference(plan, 0, 0, lambda _: None, interpolation).planned.motion)
     return motions
 
 

@@ -1,0 +1,181 @@
+"""The motion from the command to a plan and along it: interpolated, stopped, blended, slowed if necessary. No ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.bounds import Bounds
+from ..execution.following import Followed, follow
+from ..execution.limits import extremes, find_motion_violation
+from ..execution.motion import Motion, State, united
+from ..execution.stopping import fastest_stop
+from ..execution.tolerances import NANOSECOND_S, SAME, whole_ns
+from ..limits.joint_limits import JointLimits
+from ..parameters.parameters import NodeParameters
+from ..parameters.table import ACTION_WARN, END_STOP
+from ..requests.plan import Plan
+from ..requests.rejection import Rejected, RejectionReason, require_finite
+from .reference import Interpolation, Reference
+from .slow import slow
+from .stop import stopped_at_end
+
+_MOST_APART = 0.03
+"""Largest distance, rad or m, at which a chunk that exceeds limits is followed within them instead of being slowed."""
+_OF_RANGE = 0.03
+"""The same distance as a share of the joint's range, for joints with a range below 1 rad or m."""
+_OF_LIMITS = 0.97
+"""Share of the limits to which a plan is slowed that is blended into from a motion: the blend needs some room."""
+_NO_BLEND = "motion: the plan cannot be blended with the present command within the limits"
+
+
+class Task(NamedTuple):
+    """A plan, and the command where the motion to it begins."""
+
+    plan: Plan
+    reference: Callable[[Interpolation], Reference]
+    """Interpolates the plan."""
+    begin_ns: int
+    state: State
+    """Commanded state at that time."""
+    stopped: np.ndarray
+    """Joints that stop as fast as they may instead of following rows, bool `[dof]`."""
+    floating: np.ndarray
+    """Joints that follow velocities without a position to catch up with, bool `[dof]`."""
+    limits: JointLimits
+    """Limits of the plan; its position limits are widened to contain the robot's position."""
+    dropped: int
+    """Number of steps of the plan that are over by then."""
+
+
+class Found(NamedTuple):
+    """A motion to a plan and along it, whenever it begins."""
+
+    motion: Motion
+    planned: Motion
+    """The planned motion itself, which later plans continue."""
+    into_ns: int = 0
+    """Time, ns, by which the planned motion begins earlier."""
+    delay: float = 0.0
+    """Time by which the plan was slowed, s."""
+    passes: np.ndarray = np.empty(0)
+    """Times of the motion at the plan's rows, s, `[N]`."""
+    warnings: tuple[Rejected, ...] = ()
+    """What to tell of it: limits that it exceeds although limits.action is warn, or why it is not the fastest."""
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def motion_to(task: Task, parameters: NodeParameters, interpolation: Interpolation, *, slows: bool) -> Found:
+    """Return the motion from the command to a plan and along it: steps 4 to 7 of a sequence, in any thread.
+
+    Args:
+        task: the plan and the command.
+        parameters: the node's configuration.
+        interpolation: what the interpolation of plans depends on, limits among it.
+        slows: whether a plan that exceeds limits may be slowed now, which takes longer.
+
+    Raises:
+        Rejected: limits_violated, non_finite_result or brake_impossible.
+
+    """
+    reference, limits = task.reference(interpolation), task.limits
+    planned, bounds = reference.planned, interpolation.assumed.containing(*limits.range_of("position"))
+    require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+    rest = planned.remainder(task.begin_ns)
+    if reference.keeps_limits:  # Neither the interpolation of its points nor the blend to it counts as a violation.
+        limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
+    raised = bounds.raised_to(rest.valid)
+    if parameters.publish_end == END_STOP:
+        rest = stopped_at_end(rest, raised, parameters.publish_rest_tolerance, parameters.joint_names)
+    if np.count_nonzero(task.stopped):
+        joints = np.flatnonzero(task.stopped).tolist()
+        rest = united({joint: fastest_stop(task.state.of(joint), bounds.of(joint)) for joint in joints}, rest)
+    blend = _Blend(task, parameters, raised, limits, _most_apart(interpolation), reference.keeps_limits)
+    into = (task.begin_ns - planned.start_ns) * NANOSECOND_S
+    passes, meant = reference.passes - into, rest
+    found, shift, fault = blend.judged(rest)
+    if fault and slows and interpolation.slows and rest.plan_from < rest.duration:
+        moves = bool((np.abs(task.state.known[1:]) > SAME[1:]).any())
+        if not moves:  # Blend and plan are slowed together, so that joints stay on their common path.
+            blend = blend.freely(rest)
+            rest, into = blend.whole(rest), 0.0
+        valid = rest.valid
+        begins, rates = rest.duration - valid.duration, interpolation.assumed.raised_to(valid).rates
+        rates = _OF_LIMITS * rates if moves else rates
+        slowed = slow(valid, rates, parameters.joint_names, marks=passes - begins)
+        reason = slowed if isinstance(slowed, str) else ""
+        if not reason:
+            meant = slowed.motion if rest.plan_from <= 0 else slowed.motion.begun_earlier(rest.plan_from)
+            passes, (found, shift, reason) = begins + slowed.times, blend.judged(meant)
+        fault = reason and f"{fault}; it cannot be slowed (speeds as parts of the plan's): {reason}"
+    warnings = [Rejected(RejectionReason.NOT_FASTEST, f"points: {reference.why_slow}")] if reference.why_slow else []
+    if fault:
+        warnings.append(Rejected(RejectionReason.LIMITS, fault))
+        if found is None or parameters.limits_action != ACTION_WARN:
+            raise warnings[-1]
+    kept, into = meant, into if 0 < into < planned.motion.duration else 0.0
+    if into:  # A later plan may begin, by its stamp, before this one does.
+        kept = planned.motion.until(into).then(kept)
+    kept = kept.moved(shift) if np.count_nonzero(shift) else kept
+    return Found(found, kept, whole_ns(into), meant.duration - rest.duration, passes, tuple(warnings))
+
+
+class _Blend(NamedTuple):
+    """The blend from the command of a task to motions that end at rest."""
+
+    task: Task
+    parameters: NodeParameters
+    bounds: Bounds
+    limits: JointLimits
+    """Limits that the motion has to keep."""
+    most_apart: np.ndarray
+    keeps_limits: bool
+
+    def judged(self, motion: Motion) -> tuple[Motion | None, np.ndarray | None, str]:
+        """Blend into a motion; return the result, the shift of the motion's end, rad, `[dof]`, and its fault.
+
+        The result is None if it must not be executed. A chunk may exceed limits if a motion within the limits stays
+        near it. A complete plan has to pass its points.
+        """
+        warns, fault = self.parameters.limits_action == ACTION_WARN, ""
+        if at_points := self.task.plan.is_complete or not motion.with_accelerations or warns:
+            fault = find_motion_violation(motion.valid, self.limits, steps=not self.keeps_limits)
+            if fault and not warns:
+                return None, None, fault
+        followed = self._followed(motion)
+        if followed is None or (not warns and (followed.apart > self.most_apart).any()):
+            return None, None, fault or find_motion_violation(motion.valid, self.limits) or _NO_BLEND
+        if not fault and not (at_points and followed.motion is motion):
+            fault = find_motion_violation(followed.motion, self.limits, steps=False)
+        return followed.motion, followed.shift, fault
+
+    def freely(self, motion: Motion) -> _Blend:
+        """Return the blend as if the motion kept its limits."""
+        free = replace(self.bounds, most=np.inf, deceleration=None).raised_to(motion.valid)
+        return self._replace(bounds=free.containing(*extremes(motion.valid)[:, 0]))
+
+    def whole(self, motion: Motion) -> Motion:
+        """Return a motion with the blend to it, which then counts as planned; without it if there is none."""
+        followed = self._followed(motion)
+        return motion if followed is None else followed.motion._replace(plan_from=0.0)
+
+    def _followed(self, motion: Motion) -> Followed | None:
+        state, bounds = self.task.state, self.bounds
+        gap = np.abs(state.beyond(motion.begin)) > SAME
+        # If accelerations jump within a plan, it may also begin with a jump.
+        jumps = self.keeps_limits or not motion.with_accelerations
+        if self.task.plan.is_complete and motion.plan_from <= 0 and not gap[: 2 if jumps else 3].any():
+            return Followed(motion, np.zeros(motion.dof), np.zeros(motion.dof))
+        if self.keeps_limits or self.parameters.limits_action == ACTION_WARN:
+            bounds = bounds.containing(*extremes(motion.valid)[:, 0])
+        return follow(state, motion, bounds, self.parameters.publish_bandwidth, self.task.floating)
+
+
+def _most_apart(interpolation: Interpolation) -> np.ndarray:
+    """Return the largest distances at which a chunk is followed, rad, `[dof]`: grippers go as fast as they can."""
+    assumed, grippers = interpolation.assumed, interpolation.grippers
+    most = np.minimum(_MOST_APART, _OF_RANGE * (assumed.position_max - assumed.position_min))
+    return most if grippers is None else np.where(grippers, np.inf, most)
