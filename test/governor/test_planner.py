@@ -64,7 +64,7 @@ def test_a_way_found_late_is_taken_up_as_if_found_at_once(node: Busy) -> None:
     assert now < trajectory.due_ns * 1e-9 < now + searched + lead and trajectory.start_ns * 1e-9 == pytest.approx(now)
     assert trajectory.delay > 0 and largest(trajectory.motion)[0].max() <= VELOCITY * KEPT
     np.testing.assert_allclose(trajectory.motion.end.position, TOO_FAST[-1], atol=1e-9)
-    assert trajectory.topic == "action_sequence" and trajectory.received_ns == round(NOW_S * 1e9)
+    assert trajectory.topic == "action_sequence" and trajectory.plan.received_ns == round(NOW_S * 1e9)
 
 
 def test_a_way_from_where_the_command_is_no_more_is_sought_again(node: Busy) -> None:
@@ -81,7 +81,7 @@ def test_of_faster_plans_than_ways_the_first_and_newest_are_published(node: Busy
     assert [reason for reason, _ in node.refused] == [SUPERSEDED] * 3
     first, now = node.made(NOW_S + 0.1)
     newest, _ = node.made(now + 0.01)
-    assert len(node.refused) == 3 and first.origin_ns < newest.origin_ns == round((NOW_S + 0.08) * 1e9)
+    assert len(node.refused) == 3 and first.plan.origin_ns < newest.plan.origin_ns == round((NOW_S + 0.08) * 1e9)
 
 
 @pytest.mark.parametrize(("rows", "submitted"), [(256, False), (257, True)])

@@ -160,7 +160,8 @@ class Command:
     def record(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Record a trajectory that has just been sent."""
         self.executed.take(trajectory, self.motion_clock.at(now_ns))
-        self.newest_origin_ns = max(self.newest_origin_ns, trajectory.origin_ns)
+        if trajectory.plan is not None:
+            self.newest_origin_ns = max(self.newest_origin_ns, trajectory.plan.origin_ns)
         planned = PlannedMotion(trajectory.start_ns, trajectory.motion)
         self.add(planned, trajectory.start_ns, now_ns, trajectory.planned)
         self.last = trajectory

@@ -40,7 +40,7 @@ class Commands:
         if self._trajectories is not None and self._kept is None:
             self._kept = self._trajectories.limits
         self._parameters, self._trajectories = parameters, trajectories
-        self.planner.reconfigure(parameters, trajectories)
+        self.planner.reconfigure(trajectories)
 
     def tick(self, now_ns: int) -> ExecutableTrajectory | None:
         """Supervise the robot: return a trajectory to publish at once (a brake, or a plan that waited), or None.

@@ -9,8 +9,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from ..execution.tolerances import NANOSECOND_S
-from ..parameters.parameters import NodeParameters
-from ..parameters.table import START_FROM_PREVIOUS
 from ..requests.plan import GOALS, Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .command import Command, NotYet
@@ -75,9 +73,9 @@ class Planner:
         """The newest plan, which waits for the end of the work on the first one."""
         self._refused: deque[tuple[Rejected, Plan]] = deque()
 
-    def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
+    def reconfigure(self, trajectories: TrajectoryMaker) -> None:
         """Continue with other parameters: work in progress begins again."""
-        self._keeps_times, self._trajectories = parameters.start_from == START_FROM_PREVIOUS, trajectories
+        self._trajectories = trajectories
         if self._first is not None:
             self._first.drop()
 
@@ -204,8 +202,7 @@ class Planner:
             waiting.work, waiting.begun_ns = self._begun(task), now_ns
         if not waiting.work.done():
             return None
-        made = maker.executable(task, waiting.work.result(), present, now_ns)
-        return replace(made, origin_ns=waiting.plan.origin_ns if self._keeps_times else 0)
+        return replace(maker.executable(task, waiting.work.result(), present, now_ns), plan=waiting.plan)
 
     def _begun(self, task: Task) -> Future[Found]:
         """Begin the work on a motion; it is over at once if it takes no time."""

@@ -13,8 +13,8 @@ from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.rows import continued, points_of
 from ..execution.steps import Steps, steps_of, with_steps, without_steps
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, SECOND_NS, whole_ns
-from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
+from ..limits.joint_limits import JointLimits, assumed_limits, find_violation, limits_lacking
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan
@@ -40,7 +40,10 @@ _MOST_SLOWED_AT_ONCE = 128
 
 
 class TrajectoryMaker:
-    """Makes the trajectories that are published; warns of violations that are executed nevertheless."""
+    """Makes the trajectories that are published; warns of violations that are executed nevertheless.
+
+    Methods raise Rejected with the reason for which there is no trajectory, and NotYet while the command is unknown.
+    """
 
     def __init__(
         self,
@@ -70,24 +73,11 @@ class TrajectoryMaker:
 
     def predicted(self, now_ns: int) -> State | None:
         """Return the state that is commanded at the earliest start of a plan; None if the command is unknown."""
-        if not self._on_schedule:
-            return None
-        try:
-            present = self._published.at(now_ns, waits=False)
-        except Rejected:
-            return None
-        if present is None or not present.follows:
-            return None
-        return present.planned.state_at(self._blend_ns(present, now_ns))
+        own = self._published.own(now_ns) if self._on_schedule else None
+        return own and own.planned.state_at(self._blend_ns(own, now_ns))
 
     def present(self, plan: Plan, now_ns: int) -> Present:
-        """Return the motion that is commanded from now on, from which a plan is blended in.
-
-        Raises:
-            Rejected: with the reason.
-            NotYet: the motion is not known yet.
-
-        """
+        """Return the motion that is commanded from now on, from which a plan is blended in."""
         self._require_limits(plan)
         present = self.beginning.of(plan, now_ns)
         present.require_known(self._at(now_ns))
@@ -106,7 +96,9 @@ class TrajectoryMaker:
             found = self._gently(found)
         if len(self._switched):
             steps = steps_of_rows(plan, self._switched, found.passes)
-            self.refuse_or_warn(self._beyond(steps))
+            rows = np.pad(steps.values[None, None], [(0, 3), (0, 0), (0, 0), (0, 0)])
+            limits = self.limits.of_joints([self._parameters.joint_names[joint] for joint in self._switched])
+            self.refuse_or_warn(find_violation(rows, limits, start_row=-1))
         if plan.is_complete and not plan.untimed and task.dropped < len(plan.steps):
             began_ns = task.begin_ns - found.into_ns - self._origin_ns(plan, task.begin_ns)
             late = began_ns * NANOSECOND_S + found.planned.duration - plan.duration
@@ -115,7 +107,7 @@ class TrajectoryMaker:
             return self._executable(plan, present, found, task.begin_ns, now_ns, task.dropped, steps)
 
     def _gently(self, found: Found) -> Found:
-        """Slow the beginning of a motion in directions in which joints were stopped. Raises Rejected: deviation."""
+        """Slow the beginning of a motion in directions in which joints were stopped."""
         motion, pace = found.motion, _GENTLE * self.allowance.full_speed
         rates = self.assumed.bounds.raised_to(motion).rates
         slowed = gently(motion, self._published.guard.stopped, pace, rates, found.passes)
@@ -129,16 +121,6 @@ class TrajectoryMaker:
         delay = slowed.motion.duration - motion.duration
         return Found(slowed.motion, slowed.motion, delay=delay, passes=slowed.times)
 
-    def _beyond(self, steps: Steps) -> str:
-        """Describe a step beyond the limits of position; empty if there is none."""
-        for bound, sign in ((self.limits.position_min, -1.0), (self.limits.position_max, 1.0)):
-            if bound is not None and (beyond := sign * (steps.values - bound[steps.joints]) > 0).any():
-                row, column = np.argwhere(beyond)[0]
-                joint = steps.joints[column]
-                name, value = self._parameters.joint_names[joint], steps.values[row, column]
-                return f"position of {name}: expected within its limit {bound[joint]:g}, got a step to {value:g}"
-        return ""
-
     def _at(self, now_ns: int) -> int:
         """Return the present time of the motion's clock, ns, by which plans begin."""
         return self._published.motion_clock.at(now_ns)
@@ -149,34 +131,17 @@ class TrajectoryMaker:
         return replace(plan, origin_ns=plan.origin_ns - behind_ns) if plan.origin_ns and behind_ns else plan
 
     def task(self, plan: Plan, present: Present, now_ns: int, making: float) -> Task:
-        """Return what has to be known of a plan and the command for the motion between them.
-
-        Args:
-            plan: as it was sent.
-            present: the command from now on.
-            now_ns: the node's clock.
-            making: time, s, that finding the motion may take.
-
-        Raises:
-            Rejected: with the reason.
-
-        """
+        """Return what has to be known of plan and command for the motion between them, found within `making` s."""
         plan = self._placed(plan, now_ns)
         if not plan.untimed:
             plan = plan.completed(present.planned.motion, self._parameters.continuous)
         begin_ns, at_ns = self._blend_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
         self.refuse_or_warn(self.beginning.mismatch(plan, present, begin_ns, now_ns), RejectionReason.START_MISMATCH)
-        try:
-            wait, dropped = schedule(plan, begin_ns, at_ns)
-        except Rejected as rejected:
-            over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= at_ns + self._lead_ns
-            if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= at_ns or over_at_once:
-                raise
-            # It is over before the controller is at its beginning, and goes there for the sequences that follow.
+        soonest_ns = begin_ns if present.known_from_ns <= at_ns else at_ns + self._lead_ns
+        begin_ns, dropped = schedule(plan, begin_ns, at_ns, soonest_ns)
+        if 0 < dropped == len(plan.steps):  # The controller goes to its beginning for the sequences that follow.
             over = Reference(present.planned, np.empty(0))
-            return self._task(plan, lambda _: over, present, begin_ns, now_ns, len(plan.steps))
-        if wait:
-            begin_ns = plan.origin_ns
+            return self._task(plan, lambda _: over, present, begin_ns, now_ns, dropped)
         if plan.untimed:
             stop = present.planned.rest_from(begin_ns)
             if stop.duration > MOMENT_S:
@@ -205,12 +170,7 @@ class TrajectoryMaker:
         return None if (away > most).any() else task
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Return the fastest stop from the present command; None if nothing is commanded.
-
-        Raises:
-            NotYet: the command is not known yet.
-
-        """
+        """Return the fastest stop from the present command; None if nothing is commanded."""
         present = self.beginning.to_stop(now_ns)
         if present is None:
             return None
@@ -238,7 +198,7 @@ class TrajectoryMaker:
         """Return the motion in execution within lowered limits: slowed along its path or, failing that, stopped.
 
         `before` are the earlier limits. Returns None if the motion keeps the new limits, too, if it did not keep the
-        earlier ones either, or if nothing is in execution. Raises NotYet.
+        earlier ones either, or if nothing is in execution.
         """
         present = self.beginning.to_stop(now_ns)
         if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
@@ -246,10 +206,11 @@ class TrajectoryMaker:
         present.require_known(self._at(now_ns))
         blend_ns = self._blend_ns(present, now_ns)
         rest, state = present.planned.rest_from(blend_ns), present.planned.state_at(blend_ns)
-        limits = self.limits.containing(state.position, state.position)
-        if not find_motion_violation(rest, limits, steps=False):
-            return None
-        if find_motion_violation(rest, before.containing(state.position, state.position), steps=False):
+
+        def beyond(motion: Motion, limits: JointLimits) -> str:
+            return find_motion_violation(motion, limits.containing(state.position, state.position), steps=False)
+
+        if not beyond(rest, self.limits) or beyond(rest, before):
             return None
         steps = steps_of(rest, self._switched) if len(self._switched) else None
         rest = rest if steps is None else without_steps(rest, self._switched)
@@ -258,7 +219,7 @@ class TrajectoryMaker:
             return self.stop(now_ns)
         marks = () if steps is None else steps.times
         found = slow(rest, rates, self._parameters.joint_names, from_state=True, marks=marks)
-        if isinstance(found, str) or find_motion_violation(found.motion, limits, steps=False):
+        if isinstance(found, str) or beyond(found.motion, self.limits):
             return self.stop(now_ns)
         steps = steps and steps._replace(times=found.times)
         within = Found(found.motion, found.motion, delay=found.motion.duration - rest.duration)
@@ -272,21 +233,17 @@ class TrajectoryMaker:
             self._warn(Rejected(reason, finding))
 
     def _require_limits(self, plan: Plan) -> None:
-        names = self._parameters.joint_names
-        timing = {name: getattr(self._parameters.rate_limits, name) for name in ("velocity", "acceleration")}
-        timing = timing if plan.untimed else {}
-        for name, limit in timing.items():
-            if lacking := limits_lacking(names, limit):
-                raise Rejected(
-                    RejectionReason.NO_LIMITS,
-                    f"limits.{name}: expected a limit of each joint, by which points without times are timed, got none "
-                    f"for {lacking}",
-                )
-        if self.assumed.lacking:
+        limits, lacking = self._parameters.rate_limits, {"velocity": ", ".join(self.assumed.lacking)}
+        needed, permit = "", ", or permit an assumed one (parameter limits.assumed_velocity)"
+        if plan.untimed:
+            each = {name: getattr(limits, name) for name in ("velocity", "acceleration")}
+            lacking = {name: limits_lacking(limits.joint_names, limit) for name, limit in each.items()}
+            needed, permit = ", by which points without times are timed", ""
+        for name in filter(lacking.get, lacking):
             raise Rejected(
                 RejectionReason.NO_LIMITS,
-                f"limits.velocity: expected a limit for each joint, got none for {', '.join(self.assumed.lacking)}; "
-                "give limits (parameters or a URDF), or permit an assumed one (parameter limits.assumed_velocity)",
+                f"limits.{name}: expected a limit of each joint{needed}, got none for {lacking[name]}; give limits "
+                f"(parameters or a URDF){permit}",
             )
 
     def _blend_ns(self, present: Present, now_ns: int) -> int:
@@ -339,10 +296,7 @@ class TrajectoryMaker:
         return with_standing(plan, self._switched, state.position[self._switched]) if len(self._switched) else plan
 
     def _along(self, path: Plan, stop: Motion, begin_ns: int, interpolation: Interpolation) -> Reference:
-        """Return the motion that stops the present one, and then passes a path as fast as limits allow.
-
-        Raises Rejected: limits_violated.
-        """
+        """Return the motion that stops the present one, and then passes a path as fast as limits allow."""
         begins = stop.duration if stop.duration > MOMENT_S else 0.0
         rows = np.vstack([stop.end.position, path.actions])
         found = fastest(rows, interpolation.assumed.rates, self._parameters.joint_names)
@@ -371,16 +325,15 @@ class TrajectoryMaker:
         # A clock that is behind has not reached it yet.
         if begins_ns == at_ns and not clock.is_scaled:
             begins_ns = max(present.planned.start_ns, at_ns - self._published.clock.unsure_ns)
-        skips = present.follows and not self._parameters.publish_lead_in
-        before = present.planned.between(begins_ns, blend_ns) if blend_ns > begins_ns and not skips else None
-        if before is not None and (before.moves or plan is None or not plan.is_complete):
-            motion, start_ns = continued(before, motion), begins_ns
+        if blend_ns > begins_ns and (self._parameters.publish_lead_in or not present.follows):
+            before = present.planned.between(begins_ns, blend_ns)
+            if before.moves or plan is None or not plan.is_complete:
+                motion, start_ns = continued(before, motion), begins_ns
         motion = motion.without_slivers()
         points = points_of(motion)
         if clock.is_scaled and start_ns > at_ns:  # The controller goes to the first point by itself.
             points = points._replace(time_ns=points.time_ns + (start_ns - at_ns))
         require_written(points)
-        of_plan = {} if plan is None else {"topic": plan.topic, "received_ns": plan.received_ns}
         planned = PlannedMotion(blend_ns - found.into_ns, found.planned)
         return ExecutableTrajectory(
             motion=motion,
@@ -392,5 +345,5 @@ class TrajectoryMaker:
             delay=found.delay,
             dropped=dropped,
             seam_offset=State(*state.beyond(planned.state_at(blend_ns))) if present.follows else None,
-            **of_plan,
+            plan=plan,
         )

@@ -371,7 +371,7 @@ class TopicHandlers:
             self.hand_over(made)
             if made is not None and made.topic in OUTPUTS_OF:  # The sequence had to wait.
                 self._accounts.answered[Output.ROW] += 1
-                self._accounts.sequence_latency.add((self.now_ns() - made.received_ns) * 1e-9)
+                self._accounts.sequence_latency.add((self.now_ns() - made.plan.received_ns) * 1e-9)
             self.goal_server.supervise(now_ns)
             status = self._published.status(now_ns)
             if status not in self.controller_was:
