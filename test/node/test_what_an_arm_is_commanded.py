@@ -219,9 +219,7 @@ def test_what_was_published_is_braked_without_further_reports(make_arm: MakeArm,
 def test_after_a_driver_was_started_again_elsewhere_plans_begin_there(make_arm: MakeArm, away: float) -> None:
     arm = make_arm(reporting=False)
     arm.run(1.5)  # for the node, the joints may have jumped here
-    arm.client.sequences.publish(velocities(0.5, 40))  # two seconds of motion
-    arm.run(1.2)
-    assert arm.commands[-1, 1, 0] > 0.45
+    get_going(arm, 0.5)  # with a second of motion left
     arm.client.node.destroy_publisher(arm.client.states)
     arm.client.states = arm.client.publisher(JointState, "joint_states")
     arm.client.wait_until_connected()

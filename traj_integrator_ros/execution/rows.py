@@ -130,12 +130,14 @@ def points_of(motion: Motion) -> Points:
     """
     time_ns = np.rint(motion.knots * SECOND_NS).astype(np.int64)
     times, steps = time_ns * NANOSECOND_S, motion.steps
-    whole = motion.at_knots(np.where(np.abs(times - motion.knots) > _NO_TIME_S, times, motion.knots))
+    moved = np.abs(times - motion.knots) > _NO_TIME_S
+    whole = motion.at_knots(np.where(moved, times, motion.knots)) if moved.any() else motion
     states = np.concatenate([whole.begins[:, :3], np.array(motion.end)[None]])
     if motion.with_accelerations and motion.size > 2:  # where the acceleration jumps, the longer segment shows it less
         brief = np.flatnonzero((steps[:-1] < _BRIEF_S) & (steps[:-1] < _SHORTER * steps[1:]))
-        ends = taylor_shift(whole.steps[brief], motion.size) @ whole.coefficients[brief]
-        states[brief + 1] = ends[:, :3] * FACTORIALS[:3]
+        if len(brief):
+            ends = taylor_shift(whole.steps[brief], motion.size) @ whole.coefficients[brief]
+            states[brief + 1] = ends[:, :3] * FACTORIALS[:3]
     rates = states[:, 1:]
     rates[np.abs(rates) < _NOTHING] = 0.0
     if motion.ends_at_rest:

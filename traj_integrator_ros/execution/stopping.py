@@ -129,6 +129,21 @@ def _solved(
             knots.append(end)
             pieces.append((p, v, a / 2, jerk / 6))
             p, v, a = p + h * (v + h * (a / 2 + h * jerk / 6)), v + h * (a + h * jerk / 2), a + h * jerk
-    way = Motion(np.array(knots), np.array(pieces)[:, :, None], ends_at_rest=True)
-    left = np.array([[0.0, place - p], [0.0, -v], [0.0, -a]])
-    return way.corrected(left[:, :, None])
+    # In numbers, since arrays of one joint take five times as long.
+    t = knots[-1]
+    q, w, u = (place - p) / t**3, -v / t**2, -a / (2 * t)
+    c, d, e = 10 * q - 4 * w + u, (7 * w - 15 * q - 2 * u) / t, (6 * q - 3 * w + u) / t**2
+    more = [
+        (
+            s**3 * (c + s * (d + s * e)),
+            s**2 * (3 * c + s * (4 * d + 5 * s * e)),
+            s * (3 * c + s * (6 * d + 10 * s * e)),
+            c + s * (4 * d + 10 * s * e),
+            d + 5 * s * e,
+            e,
+        )
+        for s in knots[:-1]
+    ]
+    coefficients = np.array(more)
+    coefficients[:, :4] += pieces
+    return Motion(np.array(knots), coefficients[:, :, None], ends_at_rest=True)
