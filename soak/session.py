@@ -132,8 +132,10 @@ class _Session:
         while same < _FULL_AFTER and time.monotonic() < end_s:
             for _ in range(BURST):
                 self._roles["optimizer"].send()
-            self._participant.spin(_BETWEEN_BURSTS_S)
-            self._take()
+            again_s = time.monotonic() + _BETWEEN_BURSTS_S
+            while time.monotonic() < again_s:
+                self._participant.spin_once(_SPIN_S)
+                self._take()  # The client's queue must not overflow, which would look like lost answers.
             resident = self._node.memory_bytes("VmRSS") / 2**20
             same = same + 1 if resident - most < _SAME_MIB else 0
             most = max(most, resident)

@@ -51,7 +51,7 @@ _TURNS_RAD = 1e-3
 _TURNS_SHARE = 0.01
 """The same as a share of the distance that the plan covers."""
 _REST_RAD = 1e-6
-"""Distance, rad or m, beyond the rest of a plan that counts as rounding."""
+"""Distance, rad or m, beyond the rest of a plan, or back within tau, that counts as rounding."""
 _BACK_RAD = 2e-5
 """Distance, rad or m, of going back that counts as none."""
 
@@ -279,7 +279,7 @@ class _Problem:
         onwards = np.maximum.accumulate(onwards, axis=0) | ~turning
         onwards = onwards & led & (floats | (passed <= farthest + _BACK_RAD))
         rests = led & ~floats & plan.ends_at_rest
-        slowest = -np.maximum(way * self.speed, 0.0)
+        slowest = -np.maximum(way * self.speed, 0.0) - _REST_RAD / self.tau  # what is left of a difference at rest
         most = np.maximum(farthest, passed) + _REST_RAD - way * self.place
         for side, other, sign in ((low, high, 1.0), (high, low, -1.0)):
             chosen = way == sign
