@@ -103,7 +103,7 @@ def get_going(arm: SimulatedArm, speed: float = 1.0, seconds: float = 1.5) -> No
         arm.run(seconds, 0.1, lambda: arm.client.sequences.publish(velocities(speed, 20)))
         if abs(arm.commands[-1, 1, 0] - speed) < 0.05:
             break
-    assert abs(arm.commands[-1, 1, 0] - speed) < 0.05, "the arm is on its way"
+    assert abs(arm.commands[-1, 1, 0] - speed) < 0.05, f"expected the arm on its way: {arm.client.status().message}"
 
 
 def test_a_node_and_an_executor_command_the_same_bits(make_arm: MakeArm) -> None:

@@ -113,7 +113,8 @@ class Command:
 
     def clear(self) -> None:
         """Forget everything about the robot, except for a hold, which only a release ends."""
-        self.report = None
+        self.report, self._received_ns, self.period_s = None, 0, 0.0
+        self.transport.clear()
         self.drop()
         self.guard, self.motion_clock, self.left_at = Guard(self.guard.held), MotionClock(), None
 
