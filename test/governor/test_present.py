@@ -7,6 +7,7 @@ import pytest
 from pipelines import NOW_S, SimulatedNode, at, largest, ns, rejected
 
 from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.governor.command import Command
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
 from traj_integrator_ros.requests.rejection import RejectionReason
 
@@ -169,3 +170,13 @@ def test_what_was_executed_stays_known_and_nothing_else_stays(node):
     np.testing.assert_allclose(known, [*was.values()], atol=1e-9)
     lasted = sorted(one.planned.motion.duration for one in node.published._sent)
     assert len(lasted) > 100 and lasted[len(lasted) // 2] < 0.05, "the executed part of 2 s"
+
+
+def test_what_is_forgotten_of_a_robot_leaves_no_controller_that_is_silent():
+    command, second_ns = Command(), 1_000_000_000
+    stands = State(*np.zeros((3, 1)))
+    for stamp_ns in range(second_ns, 2 * second_ns, second_ns // 50):
+        command.take_report(ControllerReport(stamp_ns, stands), stamp_ns)
+    assert command.is_silent(4 * second_ns)
+    command.clear()
+    assert not command.is_silent(4 * second_ns) and command.at(4 * second_ns) is None
