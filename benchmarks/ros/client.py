@@ -84,9 +84,10 @@ class RecedingPlan:
 
 
 class Exchange(NamedTuple):
-    """A sequence and its answers: the time until they had arrived, s, actions, start state, and serialized messages."""
+    """A sequence and its answers: the time until they had arrived, s, stamp, actions, start state, and messages."""
 
     seconds: float
+    stamp_ns: int
     actions: np.ndarray
     start: np.ndarray
     batch: bytes
@@ -134,14 +135,14 @@ class TimingClient(Participant):
         for subscription in (self._batches[name], self._trajectories):  # leftovers of an earlier message
             while self._take(subscription) is not None:
                 pass
-        message, actions, start = self._sequence()
+        message, *sent = self._sequence()
         begin = time.perf_counter()
         self._sequences[name].publish(message)
         answers = []
         for subscription in (self._batches[name], *[self._trajectories] * with_trajectory):
             self._wait(subscription.topic_name, subscription=subscription)
             answers.append(self._take(subscription)[0])
-        return Exchange(time.perf_counter() - begin, actions, start, *answers)
+        return Exchange(time.perf_counter() - begin, *sent, *answers)
 
     def call_service(self, service: str) -> tuple[float, object]:
         """Call a service; returns the time until its answer, s, and the answer."""
@@ -173,13 +174,13 @@ class TimingClient(Participant):
                     pass
                 client.handle.send_request(self.requests[kind])
 
-    def _sequence(self) -> tuple[bytes, np.ndarray, np.ndarray]:
-        """The message of the plan from now on, its actions and its start state."""
+    def _sequence(self) -> tuple[bytes, int, np.ndarray, np.ndarray]:
+        """The message of the plan from now on, its stamp, its actions and its start state."""
         stamp_ns = time.time_ns()
         actions, start = self.plan.at(stamp_ns * 1e-9)
         message = sequence(actions, **dict(zip(("position", "velocity", "acceleration"), start, strict=True)))
         set_stamp(message, stamp_ns)
-        return serialize_message(message), actions, start
+        return serialize_message(message), stamp_ns, actions, start
 
     def _listen(self, message_type: type, topic: str) -> Subscription:
         return self.subscribe(message_type, topic, lambda message: None, DEPTH, raw=True)

@@ -18,8 +18,10 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import Integrate
-from traj_integrator_ros.client import ORDERS, gradient_request, sequence
+from traj_integrator_ros.client import ORDERS, SECOND_NS, gradient_request, sequence, stamp_of
 from traj_integrator_ros.kernels import clique_step
+from traj_integrator_ros.motions.trajectories import planned_trajectory
+from traj_integrator_ros.tools.checker import motion_between
 
 from ..problems import DOF, DT, HORIZON, is_close_to
 from ..registry import Case, Contender
@@ -89,10 +91,12 @@ def check_batch(received: Exchange) -> None:
 
 
 def check_trajectory(received: Exchange) -> None:
-    """Check that the controller is at the end of the last actions, before the brake."""
+    """Check that the controller is at the last actions at their times, before the brake."""
     trajectory = deserialize_message(received.trajectory, JointTrajectory)
-    points = np.array([point.positions for point in trajectory.points])
-    apart = np.abs(points - received.actions[0, HORIZON // 2 : -1, None]).max(axis=2).min(axis=1).max()
+    rows = np.arange(HORIZON // 2, HORIZON - 1)
+    times = (received.stamp_ns - stamp_of(trajectory)) / SECOND_NS + DT * (rows + 1)
+    commanded = motion_between(planned_trajectory(trajectory)).states_at(times, orders=1)[0]
+    apart = np.abs(commanded - received.actions[0, rows]).max()
     assert apart <= ROWS_LIMIT, f"off by {apart:.1e} rad"
 
 
