@@ -141,6 +141,8 @@ class Machine(Clocks):
         self.before: PlannedMotion | None = None
         self.made: list[ExecutableTrajectory] = []
         """Trajectories that the node published by itself."""
+        self.on_the_way = 0.0
+        """Time, ms, that reports need to the node."""
         self.go(10)
 
     @property
@@ -191,7 +193,8 @@ class Machine(Clocks):
             period_ns = round(self.every * MS)
             self.steady_ns += period_ns - (self.steady_ns - BEGIN_NS) % period_ns
             self.now_ns()
-            stamp_ns, state = self.robot_time_ns, self.commanded()
+            late = self.on_the_way
+            stamp_ns, state = self.robot_time_ns - round(late * MS), self.commanded(-late)
             self.clock.take(self.clock.states, stamp_ns, self.steady_ns)
             if self.reports:
                 self.clock.take(self.clock.reports, stamp_ns, self.steady_ns)
@@ -199,7 +202,7 @@ class Machine(Clocks):
             with suppress(Rejected):
                 self.node.pipeline.joint_state(state.position, state.velocity, self.now_ns(), stamp_ns, names)
             if self.reports:
-                reference = State(*self.commanded(self.cycle))
+                reference = State(*self.commanded(self.cycle - late))
                 self.node.pipeline.report(ControllerReport(stamp_ns, reference), self.now_ns())
             if (made := self.node.tick(self.now_ns() * 1e-9)) is not None:
                 self.made.append(made)
@@ -246,6 +249,26 @@ def test_a_clock_that_is_set_in_motion_brings_it_to_rest(just_sent: bool, whose:
     machine.go(10)
     assert machine.commanded().velocity.min() > 0.1 and machine.clock.steps == 1
     assert machine.node.published.status(0) is ControllerStatus.EXECUTING
+
+
+@pytest.mark.parametrize("by", [-200.0, -30.0, 30.0, 200.0])
+@pytest.mark.parametrize("whose", ["node", "robot", "both"])
+def test_the_brake_after_a_clock_was_set_begins_at_the_command(whose: str, by: float) -> None:
+    """Stamps tell by how much a clock was set but for the time on the way, which is never the same."""
+    machine = Machine(reports=True, counts=True, cycle=1.0)
+    for _ in range(10):
+        machine.send()
+        machine.go(5)
+    machine.set_clock(by * (whose != "robot"), by * (whose != "node"))
+    machine.on_the_way = 0.7
+    while not machine.made:
+        before = [machine.commanded(ahead) for ahead in (22.0, 24.0, 26.0)]
+        machine.go(1)
+    for ahead, state in zip((2.0, 4.0, 6.0), before, strict=True):
+        np.testing.assert_allclose(machine.commanded(ahead), state, atol=1e-6)
+        assert np.abs(machine.commanded(ahead).position - state.position).max() < 2e-9
+    machine.go(20)
+    assert not machine.commanded().velocity.any() and len(machine.made) == 1
 
 
 def test_without_reports_a_clock_set_in_motion_waits_for_rest() -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.motion import Motion, State, resting
+from ..execution.motion import State, resting
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS, whole_ns
+from ..execution.tolerances import MOMENT_S, RESTS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
@@ -19,7 +19,7 @@ from .measured import JointStates, MeasuredState
 from .monitor import Allowance
 from .reference import PlannedMotion
 
-_QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
+_QUINTIC_PEAKS = np.array([[1.88], [5.78], [4 * 60.0]])
 """Largest velocity, acceleration and four times the largest jerk of a quintic from rest to rest over 1 rad in 1 s."""
 _BRIDGED_AGAIN = 8
 """Number of iterations for the bridge: its duration depends on where the joint is at its end. They converge."""
@@ -66,13 +66,12 @@ class Beginning:
         states.believed.require_agreement(now_ns, settled=True)
         is_given = plan.start is not None and all_finite(plan.start.position)
         measured = (states.known if is_given else states.latest)(now_ns, timeout)
-        position, velocity = (plan.start.position, None) if measured is None else measured[:2]
+        position = plan.start.position if measured is None else measured.position
+        velocity = np.zeros_like(position)
         if measured is not None and not self._parameters.publish_start_moving:
             self._require_slow(states.speed(), RESTS * self._allowance.full_speed)
-            velocity = None
-        velocity = np.zeros_like(position) if velocity is None else velocity
-        if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
-            velocity = np.zeros_like(velocity)
+        elif measured is not None and np.abs(measured.velocity).max() > self._parameters.publish_rest_tolerance:
+            velocity = measured.velocity
         bridge_s = self._bridge_time(position, velocity)
         known_ns = self._published.motion_clock.at(now_ns) + whole_ns(bridge_s)
         if not velocity.any():
@@ -81,23 +80,6 @@ class Beginning:
             self._require_slow(np.abs(velocity), np.full_like(velocity, _FURTHEST_RAD / bridge_s))
             motion = fastest_stop(State(position + velocity * bridge_s, velocity), self._bounds)
         return Present(PlannedMotion(known_ns, motion), False, known_ns)
-
-    def to_stop(self, now_ns: int) -> Present | None:
-        """Return the motion that a stop has to end, even that of another program; None if no motion is known."""
-        present = self._published
-        if present.is_silent(now_ns) and (own := present.own(now_ns)):
-            return own  # A silent controller is a reason to stop, and never a reason to go on.
-        try:
-            return present.at(now_ns, waits=False)
-        except Rejected:
-            if (report := present.report) is None or present.is_silent(now_ns):
-                return None
-            # The motion is assumed to go on at its velocity until the stop begins.
-            at = self._published.motion_clock.at
-            lasts = (at(now_ns) - at(report.stamp_ns)) * NANOSECOND_S + self._parameters.publish_lead_time + MOMENT_S
-            position, velocity, acceleration = report.reference
-            motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
-            return Present(PlannedMotion(at(report.stamp_ns), motion), False, at(now_ns))
 
     def without_first_row(self, path: Plan, now_ns: int) -> Plan:
         """Return a path without its first row if the robot is, or is commanded to be, there: most planners send it."""
@@ -127,12 +109,9 @@ class Beginning:
         first = plan.start.position if starts else plan.actions[0] if paced else command
         reach = self._allowance.start + (_OF_PACE * plan.pace * plan.steps[0] if paced else 0.0)
         parameter = "parameter limits.start_deviation" + ", and its own pace" * paced
-        there, places, stands_away = command, command[None], False
-        if measured is not None:
-            there = turned(measured.position, command, self._parameters.continuous)
-            known = not present.follows and present.known_from_ns <= at_ns
-            stands_away = known and bool((np.abs(there - command) > self._allowance.distance).any())
-            places = np.stack([command, there])
+        there = command if measured is None else turned(measured.position, command, self._parameters.continuous)
+        places, away = np.stack([command, there]), np.abs(there - command) > self._allowance.distance
+        stands_away = not present.follows and present.known_from_ns <= at_ns and bool(away.any())
         if stands_away:
             places, reach = there[None], self._allowance.distance
             parameter = "parameter supervision.deviation, since the robot stands away from its command"
@@ -186,13 +165,10 @@ class Beginning:
         older than it is.
         """
         time, left_at = self._parameters.publish_bridge_time, self._published.left_at
-        bounds, lead = self._bounds, self._parameters.publish_lead_time
         if left_at is None:
             return time
-        gap = np.abs(position - left_at)
         for _ in range(_BRIDGED_AGAIN):  # Until then, moving joints go on.
-            distance = gap + np.abs(velocity) * time
-            parts = zip(_QUINTIC_PEAKS, bounds.rates, (1, 2, 3), strict=True)
-            needed = [float(((peak * distance / bound) ** (1 / order)).max()) for peak, bound, order in parts]
-            time = max(time, max(needed) + lead)
+            distance = np.abs(position - left_at) + np.abs(velocity) * time
+            needed = (_QUINTIC_PEAKS * distance / self._bounds.rates) ** (1 / np.array([[1], [2], [3]]))
+            time = max(time, float(needed.max()) + self._parameters.publish_lead_time)
         return time

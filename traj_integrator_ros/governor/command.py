@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.motion import State, resting
+from ..execution.motion import Motion, State, resting
 from ..execution.tolerances import MOMENT_S, MOST_KEPT, NANOSECOND_S, whole_ns
 from ..requests.rejection import Rejected, RejectionReason
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
 from .executable import ExecutableTrajectory
 from .executed import Executed
-from .motion_clock import SAME_RATE, MotionClock
+from .motion_clock import SAME_RATE, MotionClock, Sought
 from .reference import PlannedMotion
 from .robot_clock import STEP_NS, RobotClock
 from .supervision import Guard
@@ -34,6 +35,8 @@ _OVERDUE_PERIODS = 1.2
 """Periods after which a report is overdue, in addition to its jitter and `_OVERDUE_S`."""
 _OVERDUE_S = 4e-3
 """Time, s, for which a thread may wait for its turn before it reads a report."""
+_TRANSPORT_NS = 20_000_000
+"""Longest way of a message, ns: so far from where stamps say, and by a lead, a motion is after a clock was set."""
 _SET_BACK_S = 1.0
 """Time, s, by which a stamp is older than the last one if the clock was set back, and not only the report late."""
 _KEPT_S = 30.0
@@ -50,11 +53,7 @@ _TRIES = 3
 
 
 class NotYet(Exception):
-    """No trajectory can be made until a time, ns (0: nobody knows until when), since the present motion is unknown."""
-
-    def __init__(self, until_ns: int = 0) -> None:
-        super().__init__()
-        self.until_ns = until_ns
+    """No trajectory can be made until the present motion is known."""
 
 
 class Present(NamedTuple):
@@ -69,7 +68,7 @@ class Present(NamedTuple):
     def require_known(self, now_ns: int) -> None:
         """Let nothing begin while the controller is on its way to the first point of a motion. Raises NotYet."""
         if self.follows and self.known_from_ns > now_ns:
-            raise NotYet(self.known_from_ns)
+            raise NotYet
 
 
 @dataclass
@@ -102,8 +101,6 @@ class Command:
         """End of the last motion that was dropped, rad, `[dof]`: the controller may still hold it."""
         self.period_s = 0.0
         """Usual time from one report to the next, s; 0 if unknown."""
-        self.revisions = 0
-        """Number of times that reports have shown the motion elsewhere than expected."""
         self.transport: deque[float] = deque(maxlen=256)
         """Ages of reports at their arrival, s."""
         self._received_ns = 0
@@ -191,7 +188,7 @@ class Command:
 
     def found_at(self, robot_ns: int, motion_ns: int) -> None:
         """Take the time of motions at a time, ns: it is earlier than expected if a motion had to wait."""
-        self.revisions += self.motion_clock.follow(robot_ns, 1.0, lambda *_: motion_ns, is_lost=True)
+        self._follow(robot_ns, 1.0, lambda *_: motion_ns, is_lost=True)
 
     def check_clock(self, now_ns: int) -> bool:
         """Return whether the last motion was sent later than now: the clock has jumped back; then forget it."""
@@ -213,6 +210,7 @@ class Command:
         if 0 < gap_s < np.inf:
             gap_s /= count
             self.period_s += (min(gap_s, 2 * self.period_s) - self.period_s) / 10 if self.period_s else gap_s
+        report = self._corrected(report) if self.is_doubtful else report
         self.report, self._received_ns = report, now_ns
         self.transport.append(max((now_ns - report.stamp_ns) * NANOSECOND_S, 0.0))
         self.motion_clock.arrived(self.transport[-1])
@@ -226,17 +224,39 @@ class Command:
 
     def follow_scaling(self, rate: float, stamp_ns: int, report: ControllerReport | None = None) -> None:
         """Take the rate at which motions are executed from a time on, and perhaps a report of that time."""
-
-        def seen(near_ns: int, within_ns: int) -> int | None:
-            own = (one.planned for one in self._own() if report is not None)
-            found = ((one, found_in(one, report, near_ns, within_ns)) for one in own)
-            return next((at_ns for one, at_ns in found if at_ns is not None and at_ns >= one.start_ns), None)
-
-        is_lost = False
+        is_lost, seen = False, partial(self._found, report)
         if report is not None and self._in_use and not rests(report.reference):
             exact = self._fit(report)[1]
             is_lost = exact is None or (self._is_exact and not exact)
-        self.revisions += self.motion_clock.follow(stamp_ns, rate, seen, is_lost=is_lost)
+        self._follow(stamp_ns, rate, seen, is_lost=is_lost)
+
+    def _follow(self, robot_ns: int, rate: float, seen: Sought, *, is_lost: bool) -> None:
+        if self.motion_clock.follow(robot_ns, rate, seen, is_lost=is_lost):
+            self.guard.monitor.forget_line()  # The motion was elsewhere than recorded.
+
+    def _found(self, report: ControllerReport | None, near_ns: int, within_ns: int) -> int | None:
+        """Return the time near another one, ns, at which the newest motion that fits is as reported; or None."""
+        own = (one.planned for one in self._own() if report is not None)
+        found = ((one, found_in(one, report, near_ns, within_ns)) for one in own)
+        return next((at_ns for one, at_ns in found if at_ns is not None and at_ns >= one.start_ns), None)
+
+    def _corrected(self, report: ControllerReport) -> ControllerReport:
+        """Return a report with its time as if no clock had been set, which stamps tell but for the transport.
+
+        The motion, as it is shown by this report and by the one before, tells it exactly.
+        """
+
+        def ahead_ns(one: ControllerReport | None) -> int | None:
+            at_ns = self.motion_clock.at(one.stamp_ns if one else 0)
+            found_ns = self._found(one, at_ns, self.clock.lead_ns + _TRANSPORT_NS)
+            return found_ns and found_ns - at_ns
+
+        before_ns, after_ns = ahead_ns(self.report), ahead_ns(report)
+        self._is_exact = before_ns is not None and after_ns is not None
+        if not self._is_exact:
+            return report
+        self.clock.set_ns -= after_ns - before_ns
+        return replace(report, stamp_ns=report.stamp_ns + after_ns - before_ns)
 
     def _fit(self, report: ControllerReport, first: int = 0) -> tuple[int, bool | None]:
         """Return the place of the newest motion, counted from the newest, that a report fits, and whether exactly."""
@@ -352,6 +372,21 @@ class Command:
                 f"rest (largest velocity {np.abs(reference.velocity).max():.3g})",
             )
         return Present(PlannedMotion(at_ns, resting(reference.position, MOMENT_S)), False, at_ns)
+
+    def to_stop(self, now_ns: int) -> Present | None:
+        """Return the motion that a stop has to end, even that of another program; None if no motion is known.
+
+        A silent controller is a reason to stop, and never a reason to go on.
+        """
+        is_lost = self._status is ControllerStatus.FASTER or (self.is_doubtful and not self._is_exact)
+        if self.report is None or self.is_silent(now_ns) or (self._in_use and not is_lost):
+            return self.own(now_ns)
+        # What is reported is assumed to go on at its velocity until the stop begins.
+        position, velocity, acceleration = self.report.reference
+        begun_ns, at_ns = map(self.motion_clock.at, (self.report.stamp_ns, now_ns))
+        lasts = (at_ns - begun_ns + self.clock.lead_ns) * NANOSECOND_S + MOMENT_S
+        motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
+        return Present(PlannedMotion(begun_ns, motion), False, at_ns)
 
     def own(self, now_ns: int) -> Present | None:
         """Return the motion that was sent and is executed, unless reports show otherwise; None if there is none."""

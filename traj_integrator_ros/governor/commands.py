@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from math import inf
 
-from ..execution.tolerances import NANOSECOND_S, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import turned
@@ -30,8 +28,6 @@ class Commands:
     def __init__(self, joint_states: JointStates, published: Command, planner: Planner) -> None:
         self._joint_states, self._published, self.planner = joint_states, published, planner
         self._trajectories: TrajectoryMaker | None = None
-        self._revisions = 0
-        """Revisions of the present command that the tracking monitor has seen (`Command.revisions`)."""
         self._kept: JointLimits | None = None
         """The limits before a change, until the motion in execution has been compared with the new ones."""
 
@@ -48,20 +44,20 @@ class Commands:
         Called every few milliseconds, also while nothing arrives.
         """
         self.check_clock(now_ns)
-        published, present, guard = self._published, self._published, self._published.guard
+        present, guard = self._published, self._published.guard
         believed, allowance = self._joint_states.believed, self._trajectories.allowance
-        moving = published.is_moving(now_ns)
+        moving = present.is_moving(now_ns)
         guard.stopped_until_rest &= moving
         rests = not moving and guard.rests(now_ns, allowance)
         if rests and (present.is_doubtful or believed.begins_anew):
             believed.begins_anew = False
-            published.drop()  # A clock was set in the motion, or a driver started: the next one begins at the robot.
+            present.drop()  # A clock was set in the motion, or a driver started: the next one begins at the robot.
         found = self._why_brake(now_ns, moving)
         contradicts = found is not None and found.reason is RejectionReason.CONTRADICTORY_STATE
         if guard.reason and rests and not contradicts:
             if guard.back_to is None:
                 if present.report is None and guard.was_moved(allowance):
-                    published.drop()  # Whatever the controller holds, the next motion begins where the robot is.
+                    present.drop()  # Whatever the controller holds, the next motion begins where the robot is.
                 guard.recover()
                 found = None
             elif not present.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
@@ -88,12 +84,9 @@ class Commands:
 
         It requires reports of the controller: without them, nobody knows whether it still holds the command.
         """
-        guard, present = self._published.guard, self._published
-        place, guard.back_to = guard.back_to, None
+        present = self._published
         own = None if present.report is None or present.is_silent(now_ns) else present.own(now_ns)
-        if own is None or guard.held:
-            return None
-        way = guard.way_back(place, own.planned.motion.end.position, self._trajectories.allowance)
+        way = present.guard.way_back(own and own.planned.motion.end.position, self._trajectories.allowance)
         return None if way is None else self._trajectories.back(now_ns, way)
 
     def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
@@ -112,14 +105,8 @@ class Commands:
 
     def awaited_stop(self, now_ns: int) -> ExecutableTrajectory | None:
         """Return the stop that `tick` will return once the controller is at the first point of a motion; or None."""
-        if not self._published.guard.stop_waits:
-            return None
-        try:
-            return self._trajectories.stop(now_ns)
-        except NotYet as later:
-            clock = self._published.motion_clock
-            lasts_s = clock.lasts_s((later.until_ns - clock.at(now_ns)) * NANOSECOND_S) if later.until_ns else inf
-            return self._trajectories.stop(now_ns + whole_ns(lasts_s)) if lasts_s < inf else None
+        waits = self._published.guard.stop_waits and self._published.motion_clock.rate > 0
+        return self._trajectories.stop(now_ns, waits=False) if waits else None
 
     @property
     def waits(self) -> bool:
@@ -140,9 +127,6 @@ class Commands:
         state, turning = self._comparable(now_ns), self._parameters.continuous
         if turning.any() and (then := present.commanded(state.stamp_ns)) is not None:
             state = state._replace(position=turned(state.position, then.position, turning))
-        if self._revisions != present.revisions:
-            self._revisions = present.revisions
-            guard.monitor.forget_line()
         guard.take(state, present.commanded, self._trajectories.allowance)
 
     def _comparable(self, now_ns: int) -> MeasuredState:
@@ -193,9 +177,8 @@ class Commands:
     def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
         guard = self._published.guard
         guard.stop_waits = True
-        if self._is_cut_off(now_ns):
-            return None
-        with suppress(NotYet):
-            stop, guard.stop_waits = self._trajectories.stop(now_ns), False
-            return stop
+        if not self._is_cut_off(now_ns):
+            with suppress(NotYet):
+                stop, guard.stop_waits = self._trajectories.stop(now_ns), False
+                return stop
         return None

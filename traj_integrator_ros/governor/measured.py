@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -158,12 +159,8 @@ class JointStates:
 
     def lately(self) -> list[MeasuredState]:
         """Return the states of the last 0.2 s, the oldest first."""
-        since_ns, found = self.recent[-1].stamp_ns - whole_ns(_LATELY_S) if self.recent else 0, []
-        for one in reversed(self.recent):
-            if one.stamp_ns < since_ns:
-                break
-            found.insert(0, one)
-        return found
+        since_ns = self.recent[-1].stamp_ns - whole_ns(_LATELY_S) if self.recent else 0
+        return [*takewhile(lambda one: one.stamp_ns >= since_ns, reversed(self.recent))][::-1]
 
     def speed(self) -> np.ndarray:
         """Return recent speeds of joints, rad/s, `[dof]`, from their positions; there has to be a state.

@@ -125,10 +125,10 @@ class TrackingMonitor:
     def forget_command(self) -> None:
         """Forget all but learned properties, because another motion is executed than the one that was compared."""
         dof = len(self._lag)
-        self.error, self.growth, self.off, self.left, self._behind, self._speed, self._peak = np.zeros((7, dof))
+        self.error, self.growth, self.off, self.left, self._speed, self._peak = np.zeros((6, dof))
         """Tracking error at the last measured state, and its growth, rad or m; distance from the command, rad; distance
-        at which a brake left joints, which shrinks as they come nearer; recent distance; fastest recent command, rad/s;
-        growth of the excursion in progress, as a share of the allowance.
+        at which a brake left joints, which shrinks as they come nearer; fastest recent command, rad/s; growth of the
+        excursion in progress, as a share of the allowance.
         """
         self.threshold, self._moments, self._compared_ns = np.full(dof, np.inf), np.zeros((5, dof)), 0
         self._lately: np.ndarray | None = None
@@ -171,15 +171,13 @@ class TrackingMonitor:
         if self._is_new:
             self.usual, self._is_new = np.where(np.abs(error) <= _MARGIN * distance, error, 0.0), False
         if self._lately is None or not fastest:
-            self._lately, self._behind = errors, self.off
+            self._lately = errors
         else:
-            share = 1 - np.exp(-elapsed_s / _LATELY_S)
-            self._lately = self._lately + (errors - self._lately) * share
-            self._behind = self._behind + (self.off - self._behind) * share
+            self._lately = self._lately + (errors - self._lately) * (1 - np.exp(-elapsed_s / _LATELY_S))
             self.usual = self.usual + free * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
         growth = _outside(zeros, self._lately - errors)
-        # A joint that comes nearer to its command does not count as growth.
-        nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)
+        # A joint that comes nearer to its command, which is its place without a lag, does not count as growth.
+        nearer = np.maximum(np.sign(growth) * (self.usual - self._lately[0]), 0.0)
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
         self.left = np.clip(self.left, np.minimum(error, 0.0), np.maximum(error, 0.0))
         self.error = _outside(error, np.stack([self.usual, zeros, self.left]))

@@ -44,9 +44,9 @@ class Guard:
         """Where joints were at the brake, rad, `[dof]`; None if the command may not go back there, or has gone back."""
         self._explained: np.ndarray | None = None
         """Joints, bool `[dof]`, whose measured velocity explained their position at the brake; None if all followed."""
-        self.offset = self.stopped = self._met = np.zeros(())
+        self.offset = self.stopped = np.zeros(())
         """Distance of measured joints from their command that nothing explains, rad; directions in which joints were
-        stopped, -1, 0 or 1: until they have followed again, and until the next brake, `[dof]`.
+        stopped, -1, 0 or 1, until they have followed again, `[dof]`.
         """
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
@@ -81,7 +81,7 @@ class Guard:
         """Return why the robot is to be braked, which is the joint that exceeds a threshold most; None if none does."""
         growth, threshold = np.abs(self.monitor.growth), self.monitor.threshold
         # It moves away from what it met, against which the integrators of drives press for a while.
-        if np.count_nonzero(self.stopped) and (self._met * self.monitor.velocity).sum() < 0:
+        if (self.stopped * self.monitor.velocity).sum() < 0:
             threshold = np.maximum(threshold, allowance.distance)
         further = (growth, threshold, "gets {:.4g} further")
         for found, most, what in ((self.deviation, allowance.distance, "is {:.4g}"), further):
@@ -117,14 +117,17 @@ class Guard:
         self._explained = (unexplained(states) <= _JUMPED * np.abs(monitor.off)) | ~watched
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
         met = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
-        self.stopped = self._met = np.where(watched, met, 0.0)
+        self.stopped = np.where(watched, met, 0.0)
 
-    def way_back(self, place: np.ndarray, command: np.ndarray, allowance: Allowance) -> np.ndarray | None:
-        """Return how far a command goes back after a brake at a place, rad, `[dof]`; None if it stands where it is.
+    def way_back(self, command: np.ndarray | None, allowance: Allowance) -> np.ndarray | None:
+        """Return how far a command goes back once after a brake, rad, `[dof]`; None if it stands where it is.
 
         It goes back to where the joints were at the brake, unless they have come to their command since. All joints go
         back, since where one gives way, another one may have pressed it against something. Grippers keep their grip.
         """
+        place, self.back_to = self.back_to, None
+        if command is None or self.held:
+            return None
         if (np.abs(self.monitor.held_by - command) <= _REACHED * allowance.distance).all():
             return None
         return np.clip(place - command, -allowance.start, allowance.start) * (self._explained & allowance.watched)

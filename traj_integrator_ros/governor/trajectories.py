@@ -169,13 +169,14 @@ class TrajectoryMaker:
         away = np.abs(present.planned.state_at(task.begin_ns).beyond(task.state))
         return None if (away > most).any() else task
 
-    def stop(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Return the fastest stop from the present command; None if nothing is commanded."""
-        present = self.beginning.to_stop(now_ns)
+    def stop(self, now_ns: int, *, waits: bool = True) -> ExecutableTrajectory | None:
+        """Return the fastest stop from the present command, or from where it `waits` to be known; None without one."""
+        present = self._published.to_stop(now_ns)
         if present is None:
             return None
-        present.require_known(self._at(now_ns))
-        blend_ns = self._blend_ns(present, now_ns)
+        if waits:
+            present.require_known(self._at(now_ns))
+        blend_ns = max(present.known_from_ns, self._at(now_ns)) + self._lead_ns
         stop = self._fastest_stop(present.planned, blend_ns)
         return self._executable(None, present, Found(stop, stop), blend_ns, now_ns)
 
@@ -200,7 +201,7 @@ class TrajectoryMaker:
         `before` are the earlier limits. Returns None if the motion keeps the new limits, too, if it did not keep the
         earlier ones either, or if nothing is in execution.
         """
-        present = self.beginning.to_stop(now_ns)
+        present = self._published.to_stop(now_ns)
         if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
             return None
         present.require_known(self._at(now_ns))
