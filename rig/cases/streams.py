@@ -22,23 +22,18 @@ _ARMS = {
 }
 
 
-@case("chunks", "chunks-inference", "chunks-lag", "chunks-noise", "chunks-blend")
+@case("chunks", "chunks-inference", "chunks-lag", "chunks-noise")
 def chunks(name: str) -> Iterator[Rig]:
     """Chunks at 10 Hz with jitter: acceleration and jerk, and the deviation from the intended motion."""
-    blend = name == "chunks-blend"
-    parameters = {"arm": {"hard_replacement": False}, "publish__lead_in": False} if blend else {"arm": _ARMS.get(name)}
-    rig = Rig(**parameters)
+    rig = Rig(arm=_ARMS.get(name))
     at, t0 = way(5, _MEANT, 1.0, 4.0, [0, 0], rig.now + 0.3), rig.now
     sent = policy(rig, at, 5.0, inference=0.15 * (name == "chunks-inference"), **_EXACT)
     rig.go(2.5)
-    # Blending repeats a cycle at each replacement, which no sender can prevent: shown, not judged.
-    *_, a, j = rig.follows(at, sent - 2, t0 + 1.2, t0 + 5.0, np.inf if blend else 3e-3)
+    *_, a, j = rig.follows(at, sent - 2, t0 + 1.2, t0 + 5.0, 3e-3)
     more = np.abs(a).max() / 4.0, np.abs(j).max() / 60.0
-    rig.check(more[0] < 1.25 or blend, f"a {more[0]:.2f}x meant")
-    rig.check(more[1] < 2.0 or blend, f"j {more[1]:.2f}x meant")
-    if not blend:
-        rig.within()
-    rig.rests()
+    rig.check(more[0] < 1.25, f"a {more[0]:.2f}x meant")
+    rig.check(more[1] < 2.0, f"j {more[1]:.2f}x meant")
+    rig.good()
     yield rig
 
 

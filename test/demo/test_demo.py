@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,6 @@ import pytest
 from motion_tables import read_plain, write_table
 from motions import sine_motion
 from preloaded_process import PreloadedNode, PreloadedProcess, process_with
-
-from traj_integrator_ros.demo.main import main
 
 pytestmark = pytest.mark.ros
 DEMO = ("-m", "traj_integrator_ros.demo.main")
@@ -28,21 +26,6 @@ def run(folder: Path, *arguments: object) -> tuple[int, str]:
         return process.wait(100.0), process.output
     finally:
         process.kill()
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """A function that runs the demo in this process, if it starts no node: exit code, output and errors."""
-    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-
-    def run_here(*arguments: object) -> tuple[int, str, str]:
-        try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as end:
-            code = end.code
-        return (code, *capsys.readouterr())
-
-    return run_here
 
 
 def passed(out: Path) -> dict:
@@ -83,30 +66,6 @@ def test_a_planned_motion_passes_and_is_reported_drawn_and_written(tmp_path):
     assert table.acceleration is not None
 
 
-def test_the_motion_alone_is_written_on_request(here, tmp_path):
-    table = tmp_path / "m.csv"
-    told = f"written: {table}: 1.0 s, 501 samples\n"
-    assert here("--seconds", 1, "--write-motion", table) == (0, told, "note: cut to its first 1.0 s of 10.5 s\n")
-    assert len(read_plain(table).time) == 501
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--seconds", "0"], "expected a number of at least 1 s"),
-        (["--out", "columns.csv"], "argument --out: expected a folder that can be written to, got 'columns.csv'"),
-        (["--nonsense"], "unrecognized arguments"),
-        (["columns.csv"], "expected columns time, position_<joint>"),
-    ],
-)
-def test_wrong_arguments_and_recordings_are_one_line_and_exit_code_2(here, tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "columns.csv").write_text("time,a,b\n0,1,2\n")
-    code, output, errors = here(*arguments, "--out", "out")
-    assert (code, output, errors.count("\n")) == (2, "", 1)
-    assert message in errors and not (tmp_path / "out").exists()
-
-
 @pytest.fixture
 def running(tmp_path) -> Iterator[tuple[PreloadedProcess, int]]:
     """A demo in the middle of its traffic, and the process id of its node."""
@@ -130,11 +89,12 @@ def test_death_of_its_node_ends_the_demo_with_the_nodes_log(running):
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_an_external_node_is_used_and_left_alone(here, tmp_path):
+def test_an_external_node_is_used_and_left_alone(tmp_path):
     """With the motion of a recording, which lasts 4 s and is played twice."""
     recording = write_table(tmp_path / "sine.csv", sine_motion(), ("position", "velocity", "acceleration"))
     parameters, out, namespace = tmp_path / "params.yaml", tmp_path / "out", ["-r", "__ns:=/arm"]
-    assert here(recording, "--write-node-params", parameters)[0] == 0
+    code, said = run(tmp_path, recording, "--write-node-params", parameters)
+    assert code == 0, said
     node = PreloadedNode(tmp_path, parameters, namespace)
     try:
         code, said = run(tmp_path, recording, "--external-node", "--out", out, "--ros-args", *namespace)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from motion_tables import read_plain
 from tool_runs import Tool, command, environment, wait_for_endpoint
 
 TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay", "retime")
@@ -149,16 +150,26 @@ MISTAKES = {
     "retime motion.csv --velocity 1 --out x.csv": (
         "--acceleration: expected a limit of arm_a, arm_b, from --params, --urdf or this option"
     ),
+    "demo --seconds 0 --out out": "expected a number of at least 1 s",
+    "demo --out actions.csv": "argument --out: expected a folder that can be written to, got 'actions.csv'",
+    "demo actions.csv --out out": "expected columns time, position_<joint>",
 }
 
 
 @pytest.mark.parametrize("line", MISTAKES)
 def test_a_mistake_is_one_line_and_exit_code_2(tool: Tool, wrong_files: None, line: str) -> None:
+    before = sorted(Path().iterdir())
     name, *arguments = shlex.split(line)
     result = tool(name, *arguments)
     assert (result.returncode, result.stdout) == (2, "")
     assert MISTAKES[line] in result.stderr and result.stderr.startswith(f"{name}: ")
-    assert result.stderr.count("\n") == 1, result.stderr
+    assert result.stderr.count("\n") == 1 and sorted(Path().iterdir()) == before, result.stderr
+
+
+def test_the_demos_motion_is_written_on_request(tool: Tool, tmp_path: Path) -> None:
+    told, noted = "written: m.csv: 1.0 s, 501 samples\n", "note: cut to its first 1.0 s of 10.5 s\n"
+    assert tool("demo", "--seconds", 1, "--write-motion", "m.csv") == (0, told, noted)
+    assert len(read_plain(tmp_path / "m.csv").time) == 501
 
 
 def test_names_are_printed_in_encodings_without_their_letters(tmp_path: Path, table: Path) -> None:
