@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from benchmarks import __main__ as program
 from benchmarks import report
 from benchmarks.registry import Case, Contender
@@ -37,16 +35,9 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
     )
     rows, wrong = program.measure("suite", timed, quick=True)
     assert not wrong
-    keys = "suite case B H D dtype device ours_us peer peer_us ratio limit_us of_limit"
-    assert all(set(keys.split()) <= row.keys() for row in rows)
     slow, fast = rows
     assert (slow["peer"], slow["ours_us"], slow["peer_us"], slow["ratio"], slow["met"]) == ("slow", 1e4, 4e4, 4.0, True)
     assert (fast["ratio"], fast["met"]) == (0.1, False)
     assert (slow["of_limit"], slow["limit_met"]) == (0.5, False)
     assert (fast["added_us"], fast["added_met"], fast["most_met"]) == (9000.0, True, False)
-    assert json.loads(json.dumps(rows)) == rows
-
-    with_heads = report.table(rows).splitlines()
-    assert with_heads[0].startswith("case ") and "MISSED" in with_heads[2]
-    assert report.missed(rows) == rows
-    assert report.table(rows, heads=False).splitlines() == with_heads[1:]
+    assert report.missed(rows) == rows and report.table(rows).count("MISSED") == 3

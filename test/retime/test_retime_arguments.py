@@ -42,6 +42,9 @@ WAYPOINTS = torch.tensor([[[0.0, 0.0], [0.5, 1.0], [1.0, 1.0]]])
         ),
         ({"start_speed": -1.0}, ValueError, "start_speed: expected finite numbers of at least 0"),
         ({"end_speed": torch.zeros(3)}, ValueError, r"end_speed: expected a number or \[1\]"),
+        ({"tolerance": -1.0}, ValueError, "tolerance: expected finite numbers of at least 0"),
+        ({"tolerance": float("nan")}, ValueError, "tolerance: expected finite numbers"),
+        ({"tolerance": torch.ones(3)}, ValueError, r"tolerance: expected a number, \[2\] or \[1, 2\], got \[3\]"),
         ({"intervals": 2}, ValueError, "intervals: expected a whole number of at least 4"),
     ],
 )

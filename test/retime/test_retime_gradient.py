@@ -40,20 +40,6 @@ def test_the_laws_of_scaling_hold(seed: int) -> None:
     assert all((each <= 1e-9).all() for each in of_limits.values())  # larger limits: shorter
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_it_agrees_with_differences_within_what_the_grid_costs(seed: int) -> None:
-    waypoints, limits = problem(10 + seed)
-    rng = np.random.default_rng(seed)
-    _, of_waypoints, _ = gradients(waypoints, limits)
-    direction = torch.tensor(rng.normal(size=waypoints.shape))
-    bounds = MotionLimits(**{name: value.detach() for name, value in limits.items()})
-    step = 0.02
-    plus, minus = (float(retime(waypoints.detach() + side * step * direction, bounds).duration[0]) for side in (1, -1))
-    found = float((direction * of_waypoints).sum())
-    noise = 0.2 * float(of_waypoints.norm())
-    assert found == pytest.approx((plus - minus) / (2 * step), rel=0.15, abs=noise)
-
-
 def test_repeated_rows_and_still_trajectories_have_gradients_too() -> None:
     waypoints, limits = problem(30, batch=2)
     with torch.no_grad():

@@ -82,19 +82,6 @@ def test_a_tolerance_of_each_joint_and_path_is_taken() -> None:
     assert torch.equal(retime(rows, LIMITS, tolerance=0.0).times, plain.times)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "told"),
-    [
-        ({"tolerance": -1.0}, ValueError, "tolerance: expected finite numbers of at least 0"),
-        ({"tolerance": torch.ones(3)}, ValueError, r"tolerance: expected a number, \[4\] or \[1, 4\], got \[3\]"),
-        ({"tolerance": float("nan")}, ValueError, "tolerance: expected finite numbers"),
-    ],
-)
-def test_wrong_tolerances_are_named(options: dict[str, object], error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=told):
-        timed(path(), **options)
-
-
 def test_gradients_with_a_tolerance_are_refused_by_name() -> None:
     rows = torch.from_numpy(path())[None].requires_grad_()
     with pytest.raises(NotImplementedError, match="there are none with a tolerance"):

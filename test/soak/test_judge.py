@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from soak.judge import Limits, violations
@@ -128,11 +127,3 @@ def test_under_overload_answers_must_come_but_neither_at_the_rate_nor_steadily(r
     assert violations(record, Limits()) == []
     _late("optimizer")(record)
     assert len(violations(record, Limits())) == 1
-
-
-def test_windows_are_a_minute_long_where_there_are_two() -> None:
-    long = Record(warmup_s=10.0, duration_s=600.0, rates_hz={})
-    assert long.windows == ((10.0, 70.0), (550.0, 610.0))
-    short = dataclasses.replace(long, duration_s=90.0)
-    assert short.windows == ((10.0, 55.0), (55.0, 100.0))
-    assert np.isnan(short.resident_mib()).all()
