@@ -14,7 +14,6 @@ from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
-from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.parameters.parameters import NodeParameters
 from traj_integrator_ros.requests.plan import Plan
@@ -96,7 +95,7 @@ class SimulatedNode:
             np.array([0.0, 1.0 + lasts]), np.stack([begin, velocity - acceleration, acceleration / 2])[None]
         )
         since_ns = ns(at - 1)
-        self.published.add(PlannedMotion(since_ns, motion), since_ns, since_ns)
+        self.published.record(ExecutableTrajectory(since_ns, motion), since_ns)
 
     def _state(self, *parts: object) -> State:
         return State(*(np.broadcast_to(np.asarray(part, float), self.dof).copy() for part in (*parts, 0.0, 0.0)[:3]))
@@ -174,6 +173,7 @@ class SimulatedNode:
 
     def _recorded(self, trajectory: ExecutableTrajectory | None, now: float) -> ExecutableTrajectory | None:
         if trajectory is not None:
+            trajectory = self.published.timed(trajectory, ns(now))
             self.published.record(trajectory, ns(now))
         return trajectory
 

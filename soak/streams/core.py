@@ -13,7 +13,6 @@ from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
 from traj_integrator_ros.governor.planner import Refuse
-from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.parameters.parameters import NodeParameters
 from traj_integrator_ros.requests.inputs import Actions, Positions
 
@@ -64,7 +63,7 @@ class NodeCore(Executor):
         self.joint_state(p, v, now_ns)
         motion = Motion(np.array([0.0, 2.0]), np.stack([p - v + a / 2, v - a, a / 2])[None])
         since_ns = now_ns - 10**9
-        self.published.add(PlannedMotion(since_ns, motion), since_ns, since_ns)
+        self.published.record(ExecutableTrajectory(since_ns, motion), since_ns)
 
     def assumed_bounds(self) -> Bounds:
         """Return the bounds that the node assumes if none are given."""

@@ -92,7 +92,7 @@ def test_a_restart_where_the_motion_just_passes_is_seen_by_the_velocity(node, sa
 def test_a_restart_near_a_motion_that_still_creeps_is_seen(node):
     """It holds 5 urad beside the motion, which moves at 1e-4 rad/s: that is more than the tolerance of time allows."""
     follow(node, 0.03, 0.5)
-    planned = node.published.at(ns(NOW_S + 0.5)).planned
+    planned = node.published.at(ns(NOW_S + 0.5))
     speeds = [(abs(planned.state_at(ns(t)).velocity[0]), t) for t in NOW_S + 0.5 + np.arange(0, 3, 1e-4)]
     speed, at = next(it for it in speeds if it[0] < 1e-4)
     assert speed > 0
@@ -102,7 +102,7 @@ def test_a_restart_near_a_motion_that_still_creeps_is_seen(node):
 
 def test_a_replacement_that_has_not_arrived_is_late_then_a_restart(node):
     follow(node, 0.03, 0.5)
-    before = node.published.at(ns(NOW_S + 0.5)).planned
+    before = node.published.at(ns(NOW_S + 0.5))
     node.send(LINE[::-1] * 0.2, now=NOW_S + 0.5)
     # At first, both motions are the same.
     for time, expected in zip(
@@ -168,7 +168,8 @@ def test_what_was_executed_stays_known_and_nothing_else_stays(node):
         was[ns(NOW_S + time)] = node.published.commanded(ns(NOW_S + time)).position
     known = [node.published.commanded(time_ns).position for time_ns in was]
     np.testing.assert_allclose(known, [*was.values()], atol=1e-9)
-    lasted = sorted(one.planned.motion.duration for one in node.published._sent)
+    kept = *node.published._past, *node.published._own
+    lasted = sorted(one.motion.duration for one in kept)
     assert len(lasted) > 100 and lasted[len(lasted) // 2] < 0.05, "the executed part of 2 s"
 
 
@@ -177,6 +178,6 @@ def test_what_is_forgotten_of_a_robot_leaves_no_controller_that_is_silent():
     stands = State(*np.zeros((3, 1)))
     for stamp_ns in range(second_ns, 2 * second_ns, second_ns // 50):
         command.take_report(ControllerReport(stamp_ns, stands), stamp_ns)
-    assert command.is_silent(4 * second_ns)
+    assert command.heard.is_silent(4 * second_ns)
     command.clear()
-    assert not command.is_silent(4 * second_ns) and command.at(4 * second_ns) is None
+    assert not command.heard.is_silent(4 * second_ns) and command.at(4 * second_ns) is None

@@ -25,7 +25,7 @@ def commanded(position: float, velocity: float) -> State:
 def read(rows: np.ndarray, begin: State, space: str = "clique", **changes: object) -> PlannedMotion:
     plan = Plan(MAPS[space], np.full(len(rows), DT), rows[:, None], None, ORIGIN_NS)
     plan = Plan(**{**plan.__dict__, **changes}) if changes else plan
-    return reference(plan, ORIGIN_NS, ORIGIN_NS, lambda _: begin, INTERPOLATION).planned
+    return reference(plan, ORIGIN_NS, ORIGIN_NS, begin, begin, INTERPOLATION).planned
 
 
 @pytest.mark.parametrize("place", [0.0, 0.3])

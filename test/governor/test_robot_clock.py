@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -162,7 +163,7 @@ class Machine(Clocks):
     def execute(self, made: ExecutableTrajectory) -> None:
         """Let the controller take a message."""
         if self.executed is not None:
-            self.before = self.executed._replace(start_ns=self.executed.start_ns + self.base_ns)
+            self.before = replace(self.executed, start_ns=self.executed.start_ns + self.base_ns)
         self.executed, self.base_ns = PlannedMotion(self.clock.to_robot(made.start_ns), made.motion), 0
 
     def refuses(self) -> bool:

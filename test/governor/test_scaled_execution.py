@@ -149,19 +149,6 @@ def test_a_message_to_a_scaled_controller_does_not_depend_on_its_clock() -> None
     np.testing.assert_allclose(*(node.at for node in behind), atol=1e-6)
 
 
-def test_a_message_whose_writing_took_long_begins_where_the_command_is() -> None:
-    node = Scaled(SLIDERS["0.3"])
-    node.sent(node.plan(TIMES, shape(TIMES), now=node.time_s))
-    node.go(0.3)
-    now_ns, took_ns, written = ns(node.time_s), iter([0, 4_000_000, 4_000_000, 4_200_000]), []
-    made = node.plan([1.0], [GOAL], now=node.time_s)
-    begun, message = node.published.written(
-        made, lambda one: written.append(one.start_ns) or b"%d" % one.start_ns, lambda: now_ns + next(took_ns)
-    )
-    assert written == [made.start_ns, begun.start_ns] and message == b"%d" % begun.start_ns
-    assert begun.start_ns - made.start_ns == pytest.approx(0.3 * 4_000_000, abs=10)
-
-
 def test_a_stop_at_0_is_what_goes_on_afterwards() -> None:
     node = Scaled(lambda t: 1.0 if t < 0.4 else 0.0 if t < 1.4 else 0.5)
     node.sent(node.plan(TIMES, shape(TIMES), now=node.time_s))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..execution.tolerances import MOMENT_S, RESTS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
-from .command import Command, NotYet, Present
+from .command import Command, NotYet
 from .measured import JointStates, MeasuredState
 from .monitor import Allowance
 from .reference import PlannedMotion
@@ -33,33 +33,33 @@ _AT_START_RAD = 0.01
 """Distance, rad or m, up to which the first row of a path counts as the robot's own position: MoveIt's default."""
 _OF_PACE = 1.5
 """Factor on the mean speed of a plan, since its first step may be the fastest one."""
+_PASSES_NS = 50_000_000
+"""Time between two positions that the command has passed, ns: no motion goes far in between."""
+_MOST_PASSED = 40
+"""Largest number of such positions."""
 _ANEW = "; a policy that went on while the robot was slowed or stopped begins anew from where it is (~/committed)"
 """What the sender of a plan that begins elsewhere has to do: a part of the refusal."""
 _TAKEN_ANEW = " for no known reason; if it is there, deactivate and activate the node"
 """What to do where a robot is believed to be where it is commanded to be, against its joint states: another part."""
 
 
+@dataclass(frozen=True)
 class Beginning:
     """Finds the controller's command from now on, and decides whether a plan may begin there."""
 
-    def __init__(
-        self,
-        parameters: NodeParameters,
-        joint_states: JointStates,
-        published: Command,
-        bounds: Bounds,
-        allowance: Allowance,
-    ) -> None:
-        self._parameters, self._joint_states, self._published = parameters, joint_states, published
-        self._bounds, self._allowance = bounds, allowance
+    parameters: NodeParameters
+    joint_states: JointStates
+    published: Command
+    bounds: Bounds
+    allowance: Allowance
 
-    def of(self, plan: Plan, now_ns: int) -> Present:
+    def of(self, plan: Plan, now_ns: int) -> PlannedMotion:
         """Return the controller's command from now on; where it is unknown, the measured state a little later.
 
         Raises Rejected: controller_unavailable or deviation, or as `JointStates.latest` does.
         """
-        states, timeout = self._joint_states, self._parameters.state_timeout
-        if (present := self._published.at(now_ns)) is not None:
+        states, timeout = self.joint_states, self.parameters.state_timeout
+        if (present := self.published.at(now_ns)) is not None:
             if states.recent or states.jumped_back:
                 states.latest(now_ns, timeout)
             return present
@@ -68,32 +68,32 @@ class Beginning:
         measured = (states.known if is_given else states.latest)(now_ns, timeout)
         position = plan.start.position if measured is None else measured.position
         velocity = np.zeros_like(position)
-        if measured is not None and not self._parameters.publish_start_moving:
-            self._require_slow(states.speed(), RESTS * self._allowance.full_speed)
-        elif measured is not None and np.abs(measured.velocity).max() > self._parameters.publish_rest_tolerance:
+        if measured is not None and not self.parameters.publish_start_moving:
+            self._require_slow(states.speed(), RESTS * self.allowance.full_speed)
+        elif measured is not None and np.abs(measured.velocity).max() > self.parameters.publish_rest_tolerance:
             velocity = measured.velocity
         bridge_s = self._bridge_time(position, velocity)
-        known_ns = self._published.motion_clock.at(now_ns) + whole_ns(bridge_s)
+        known_ns = self.published.motion_clock.at(now_ns) + whole_ns(bridge_s)
         if not velocity.any():
-            motion = resting(position, MOMENT_S)
-        else:  # Something else moves the robot. It is assumed to go on until the controller is there, and then to stop.
-            self._require_slow(np.abs(velocity), np.full_like(velocity, _FURTHEST_RAD / bridge_s))
-            motion = fastest_stop(State(position + velocity * bridge_s, velocity), self._bounds)
-        return Present(PlannedMotion(known_ns, motion), False, known_ns)
+            return PlannedMotion(known_ns, resting(position, MOMENT_S))
+        # Something else moves the robot. It is assumed to go on until the controller is there, and then to stop.
+        self._require_slow(np.abs(velocity), np.full_like(velocity, _FURTHEST_RAD / bridge_s))
+        stop = fastest_stop(State(position + velocity * bridge_s, velocity), self.bounds)
+        return PlannedMotion(known_ns, stop)
 
     def without_first_row(self, path: Plan, now_ns: int) -> Plan:
         """Return a path without its first row if the robot is, or is commanded to be, there: most planners send it."""
         known = [] if (measured := self._measured(now_ns)) is None else [measured.position]
         with suppress(Rejected, NotYet):
-            if (present := self._published.at(now_ns)) is not None:
-                known.append(present.planned.state_at(self._published.motion_clock.at(now_ns)).position)
-        first, turning = path.actions[0], self._parameters.continuous
+            if (present := self.published.at(now_ns)) is not None:
+                known.append(present.state_at(self.published.motion_clock.at(now_ns)).position)
+        first, turning = path.actions[0], self.parameters.continuous
         away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
         if len(path.actions) == 1 or min(away, default=np.inf) > _AT_START_RAD:
             return path
         return replace(path, actions=path.actions[1:])
 
-    def mismatch(self, plan: Plan, present: Present, blend_ns: int, now_ns: int) -> str:
+    def mismatch(self, plan: Plan, present: PlannedMotion, blend_ns: int, now_ns: int) -> str:
         """Describe how far a plan begins from where the robot is, or may be by then; empty if it is near enough.
 
         The robot may be anywhere between its measured position and its commands from the measurement until the plan's
@@ -101,19 +101,19 @@ class Beginning:
         plans, until the end of the motion in execution. A robot that stands away from its command is where it stands,
         and plans that begin elsewhere are not described, but rejected: deviation.
         """
-        measured, at = self._measured(now_ns), self._published.motion_clock.at
-        at_ns, command, starts = at(now_ns), present.planned.state_at(blend_ns).position, plan.start is not None
+        measured, at = self._measured(now_ns), self.published.motion_clock.at
+        at_ns, command, starts = at(now_ns), present.state_at(blend_ns).position, plan.start is not None
         # A single row is a position, and has no speed.
         paced = not starts and (plan.is_positions or plan.spline) and len(plan.steps) > plan.is_complete
         paced = bool(paced and plan.steps[0] <= _SAYS_ITSELF_S)
         first = plan.start.position if starts else plan.actions[0] if paced else command
-        reach = self._allowance.start + (_OF_PACE * plan.pace * plan.steps[0] if paced else 0.0)
+        reach = self.allowance.start + (_OF_PACE * plan.pace * plan.steps[0] if paced else 0.0)
         parameter = "parameter limits.start_deviation" + ", and its own pace" * paced
-        there = command if measured is None else turned(measured.position, command, self._parameters.continuous)
-        places, away = np.stack([command, there]), np.abs(there - command) > self._allowance.distance
-        stands_away = not present.follows and present.known_from_ns <= at_ns and bool(away.any())
+        there = command if measured is None else turned(measured.position, command, self.parameters.continuous)
+        places, away = np.stack([command, there]), np.abs(there - command) > self.allowance.distance
+        stands_away = not present.follows and present.start_ns <= at_ns and bool(away.any())
         if stands_away:
-            places, reach = there[None], self._allowance.distance
+            places, reach = there[None], self.allowance.distance
             parameter = "parameter supervision.deviation, since the robot stands away from its command"
 
         def beyond() -> np.ndarray:
@@ -125,18 +125,20 @@ class Beginning:
                 since_ns = at_ns if measured is None else at(int(measured.stamps_ns.min()))
                 until_ns = max(plan.origin_ns, at_ns)
             else:
-                executed = present.planned.rest_from(blend_ns)
+                executed = present.rest_from(blend_ns)
                 places = np.vstack([places, executed.coefficients[:, 0], executed.end.position])
-            places = np.vstack([places, *self._published.passed(since_ns, until_ns)])
+            step_ns = max((until_ns - since_ns) // _MOST_PASSED, _PASSES_NS)
+            passed = map(self.published.state_at, [*range(since_ns, until_ns, step_ns), until_ns])
+            places = np.vstack([places, *(state.position for state in passed if state is not None)])
         joint = int(beyond().argmax())
         if not beyond()[joint] > 0:
             return ""
-        near, away = f"the robot's {there[joint]:.6g}{_ANEW}", self._published.guard.offset
+        near, away = f"the robot's {there[joint]:.6g}{_ANEW}", self.published.guard.offset
         if measured is not None and away.any() and away[joint] and not stands_away:
             near = f"its command, {command[joint]:.6g}, from which the robot is measured {away[joint]:.4g} away"
             near += _TAKEN_ANEW
         text = (
-            f"sequence: its first position of {self._parameters.joint_names[joint]} is {first[joint]:.6g}, expected "
+            f"sequence: its first position of {self.parameters.joint_names[joint]} is {first[joint]:.6g}, expected "
             f"within {reach[joint]:.4g} ({parameter}) of {near}"
         )
         if stands_away:
@@ -145,8 +147,8 @@ class Beginning:
 
     def _measured(self, now_ns: int) -> MeasuredState | None:
         """Return the measured state; a joint that is away from its command for no known reason counts as there."""
-        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
-        return measured and measured._replace(position=measured.position - self._published.guard.offset)
+        measured = self.joint_states.known(now_ns, self.parameters.state_timeout)
+        return measured and measured._replace(position=measured.position - self.published.guard.offset)
 
     def _require_slow(self, speed: np.ndarray, most: np.ndarray) -> None:
         """Reject (deviation) while something else, or a motion from before a restart of the node, moves the robot."""
@@ -154,7 +156,7 @@ class Beginning:
         if speed[joint] > most[joint]:
             raise Rejected(
                 RejectionReason.DEVIATION,
-                f"{self._parameters.joint_names[joint]} moves at {speed[joint]:.3g}, which the node does not command; "
+                f"{self.parameters.joint_names[joint]} moves at {speed[joint]:.3g}, which the node does not command; "
                 f"expected at most {most[joint]:.3g}, or a report of the controller (parameter publish.start_moving)",
             )
 
@@ -164,11 +166,11 @@ class Beginning:
         The quintic may begin with twice its acceleration, since the controller takes its last command for one cycle
         older than it is.
         """
-        time, left_at = self._parameters.publish_bridge_time, self._published.left_at
+        time, left_at = self.parameters.publish_bridge_time, self.published.left_at
         if left_at is None:
             return time
         for _ in range(_BRIDGED_AGAIN):  # Until then, moving joints go on.
             distance = np.abs(position - left_at) + np.abs(velocity) * time
-            needed = (_QUINTIC_PEAKS * distance / self._bounds.rates) ** (1 / np.array([[1], [2], [3]]))
-            time = max(time, float(needed.max()) + self._parameters.publish_lead_time)
+            needed = (_QUINTIC_PEAKS * distance / self.bounds.rates) ** (1 / np.array([[1], [2], [3]]))
+            time = max(time, float(needed.max()) + self.parameters.publish_lead_time)
         return time

@@ -60,7 +60,7 @@ class Commands:
                     present.drop()  # Whatever the controller holds, the next motion begins where the robot is.
                 guard.recover()
                 found = None
-            elif not present.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
+            elif not present.heard.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
                 return back
         if found is not None and (not guard.reason or (contradicts and guard.kind is not found.reason)):
             guard.brake(found, self._joint_states.lately(), allowance)
@@ -73,9 +73,9 @@ class Commands:
                 within, self._kept = self._trajectories.kept(now_ns, self._kept), None
                 if within is not None:
                     return within
-        if present.is_off(now_ns):
-            self.planner.refuse(present.unavailable(now_ns))
-        if present.is_silent(now_ns):
+        if present.heard.is_off(now_ns):
+            self.planner.refuse(present.heard.unavailable(now_ns))
+        if present.heard.is_silent(now_ns):
             return None  # The controller would execute a motion that is sent now from its middle, when it is back.
         return self.planner.go_on(now_ns)
 
@@ -85,8 +85,8 @@ class Commands:
         It requires reports of the controller: without them, nobody knows whether it still holds the command.
         """
         present = self._published
-        own = None if present.report is None or present.is_silent(now_ns) else present.own(now_ns)
-        way = present.guard.way_back(own and own.planned.motion.end.position, self._trajectories.allowance)
+        own = None if present.report is None or present.heard.is_silent(now_ns) else present.own
+        way = present.guard.way_back(own and own.motion.end.position, self._trajectories.allowance)
         return None if way is None else self._trajectories.back(now_ns, way)
 
     def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
@@ -98,7 +98,7 @@ class Commands:
         guard.held = hold
         guard.back_to = None  # Whoever stops the robot wants it to stand: the command does not go back.
         self.planner.refuse(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
-        if not self._published.is_moving(now_ns) and not self._published.may_move():
+        if not self._published.is_moving(now_ns) and not self._published.heard.moves():
             return None
         guard.stopped_until_rest = True
         return self._stopped(now_ns)
@@ -145,7 +145,7 @@ class Commands:
 
     def _why_brake(self, now_ns: int, moving: bool) -> Rejected | None:
         """Return the reason to brake the robot; None if there is none."""
-        present, timeout = self._published, self._parameters.state_timeout
+        present, heard, timeout = self._published, self._published.heard, self._parameters.state_timeout
         try:
             self._joint_states.believed.require_agreement(now_ns)
         except Rejected as contradictory:
@@ -153,13 +153,13 @@ class Commands:
         if moving and 0 < timeout < (age := self._joint_states.age_s(now_ns) or 0.0):
             text = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
             return Rejected(RejectionReason.STATE_TOO_OLD, text)
-        if moving and present.is_off(now_ns):
-            text = f"expected reports of the controller, got none for {present.quiet_s(now_ns):.3f} s"
+        if moving and heard.is_off(now_ns):
+            text = f"expected reports of the controller, got none for {heard.quiet_s(now_ns):.3f} s"
             return Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, text)
         if moving and present.is_doubtful and present.report and not present.clock.is_doubted:
             return Rejected(RejectionReason.CLOCK_JUMPED_BACK, "a clock was set during a motion")
-        restart_s = _RESTARTS_S + present.period_s  # Until a report shows that the motion is over.
-        if present.report and present.is_overdue(now_ns) and (not moving or present.quiet_s(now_ns) < restart_s):
+        restart_s = _RESTARTS_S + heard.period_s  # Until a report shows that the motion is over.
+        if heard.is_overdue(now_ns) and (not moving or heard.quiet_s(now_ns) < restart_s):
             return None
         return self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
 
@@ -169,9 +169,9 @@ class Commands:
         A stop that the network holds up would be executed from its middle. It is sent as soon as anything comes.
         """
         present, states_s = self._published, self._joint_states.overdue_s(now_ns)
-        if not states_s or present.report is None or not present.is_overdue(now_ns):
+        if not states_s or present.report is None or not present.heard.is_overdue(now_ns):
             return False
-        reports_s = present.quiet_s(now_ns)
+        reports_s = present.heard.quiet_s(now_ns)
         return reports_s < _CUT_OFF_S and abs(reports_s - states_s) < _TOGETHER_S
 
     def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:

@@ -1,4 +1,4 @@
-"""The motion in execution at the times of a chunk that is being planned (`~/committed`). Knows no ROS."""
+"""What is commanded, and what was measured, at times that a policy gives: `~/committed`, observations. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.committed import Committed
-from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
+from ..execution.motion import resting
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SECOND_NS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import LONGEST_WAIT_S
 from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason, require_steps
 from .command import Command
 from .measured import JointStates, MeasuredState
+from .reference import PlannedMotion
 
-_TRANSPORT_PERCENT = 95
 _LONGEST_GAP_NS = 200_000_000
 """Longest interval between two joint states, ns, over which measured positions are interpolated."""
+_OLDEST_NS = 10 * SECOND_NS
+"""Age, ns, from which on no observation is used: no policy computes for so long. At 400 Hz, as many states are kept."""
 
 
 class CommittedFields(NamedTuple):
@@ -41,12 +44,12 @@ def committed_rows(
     Raises Rejected: not_finite, invalid_dt, size_out_of_range or future_sequence; where nothing is known about the
     command, no_joint_state, state_too_old or clock_jumped_back; controller_unavailable.
     """
-    dt, most = fields.dt or parameters.dt, parameters.max_horizon
+    dt, most, count = fields.dt or parameters.dt, parameters.max_horizon, fields.rows_before
     require_steps(np.array([dt]))
-    for name, count, most_rows in (("rows", fields.rows, most + 1), ("rows_before", fields.rows_before, most)):
-        if count > most_rows:
+    for name, asked, most_rows in (("rows", fields.rows, most + 1), ("rows_before", count, most)):
+        if asked > most_rows:
             raise Rejected(
-                RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected at most {most_rows} (max_horizon), got {count}"
+                RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected at most {most_rows} (max_horizon), got {asked}"
             )
     origin_ns = fields.stamp_ns or now_ns
     if (ahead := (origin_ns - now_ns) * NANOSECOND_S) > LONGEST_WAIT_S:
@@ -54,34 +57,60 @@ def committed_rows(
             RejectionReason.FUTURE_SEQUENCE,
             f"stamp: expected at most {LONGEST_WAIT_S:g} s ahead of the node's clock, got {ahead:.3f} s",
         )
-    rows_ns = origin_ns + np.rint(np.arange(-fields.rows_before, fields.rows) * dt * SECOND_NS).astype(np.int64)
-    before_ns, times_ns = rows_ns[: fields.rows_before], rows_ns[fields.rows_before :]
-    dof, turning = len(parameters.joint_names), parameters.continuous
-    commanded = _commanded_at(command, times_ns, dof)
-    unknown = (times_ns >= now_ns) | np.isnan(commanded[0]).any(axis=1)
-    if (now := command.at(now_ns, waits=False)) is None:  # Nothing is in execution, and the robot is held.
-        commanded[0], commanded[1] = joint_states.latest(now_ns, parameters.state_timeout).position, 0.0
-    else:
-        for row in np.flatnonzero(unknown).tolist():
-            state = now.planned.state_at(command.motion_clock.at(int(times_ns[row])))
-            commanded[:, row] = state[:2]
-    # The node knows of what is commanded when most reports have arrived.
-    lead = parameters.publish_lead_time + float(np.percentile([0.0, *command.transport], _TRANSPORT_PERCENT))
-    fixed = int(np.searchsorted(times_ns, now_ns + whole_ns(lead), side="right"))
-    follows = now is not None and now.follows and command.is_moving(now_ns)
-    before = _commanded_at(command, before_ns, dof)
-    place, speed = measured_at(joint_states.recent, before_ns, dof, turning)
-    place = turned(place, np.where(np.isnan(before[0]), place, before[0]), turning)
-    return Committed(parameters.joint_names, now_ns, lead, fixed, follows, *commanded, *before, place, speed)
-
-
-def _commanded_at(command: Command, times_ns: np.ndarray, dof: int) -> np.ndarray:
-    """Return commanded positions and velocities at times `[N]`, ns, `[2, N, dof]`; NaN where they are unknown."""
-    found = np.full((2, len(times_ns), dof), np.nan)
+    times_ns = origin_ns + np.rint(np.arange(-count, fields.rows) * dt * SECOND_NS).astype(np.int64)
+    dof, turning, at = len(parameters.joint_names), parameters.continuous, command.motion_clock.at
+    if (present := command.at(now_ns, waits=False)) is None:  # Nothing is in execution, and the robot is held.
+        held = joint_states.latest(now_ns, parameters.state_timeout).position
+        present = PlannedMotion(at(now_ns), resting(held, MOMENT_S))
+    follows = present.follows and command.is_moving(now_ns)
+    commanded = np.full((2, len(times_ns), dof), np.nan)
     for row, time_ns in enumerate(times_ns.tolist()):
-        if (state := command.commanded(time_ns)) is not None:
-            found[:, row] = state[:2]
-    return found
+        state = command.commanded(time_ns) if row < count or time_ns < now_ns else None
+        if state is not None or row >= count:
+            commanded[:, row] = (state or present.state_at(at(time_ns)))[:2]
+    # The node knows of what is commanded when most reports have arrived.
+    lead = parameters.publish_lead_time + command.heard.way_s()
+    fixed = int(np.searchsorted(times_ns[count:], now_ns + whole_ns(lead), side="right"))
+    before = commanded[:, :count]
+    place, speed = measured_at(joint_states.recent, times_ns[:count], dof, turning)
+    place = turned(place, np.where(np.isnan(before[0]), place, before[0]), turning)
+    return Committed(parameters.joint_names, now_ns, lead, fixed, follows, *commanded[:, count:], *before, place, speed)
+
+
+def observed(
+    joint_states: JointStates, joints: np.ndarray, stamp_ns: int, now_ns: int, parameters: NodeParameters
+) -> np.ndarray:
+    """Return the measured positions at a time, to which actions are relative, rad, `[dof]`.
+
+    Args:
+        joint_states: the states that are kept.
+        joints: joints that are needed, bool `[dof]`; others may be NaN.
+        stamp_ns: the time, by the clock of the joint states, ns; 0: that of the latest joint state.
+        now_ns: the present time.
+        parameters: the node's configuration.
+
+    Raises:
+        Rejected: no_observation, where the states of a joint end before the stamp, begin after it, or have a gap there;
+            no_joint_state, state_too_old, clock_jumped_back or contradictory_state.
+
+    """
+    latest = joint_states.latest(now_ns, 0.0 if stamp_ns else parameters.state_timeout)
+    if not stamp_ns:
+        return latest.position
+    first_ns, states = now_ns - _OLDEST_NS, joint_states.recent
+    position = measured_at(states, np.array([stamp_ns]), len(joints), parameters.continuous)[0][0]
+    unknown = joints & (np.isnan(position) | (stamp_ns < first_ns))
+    if unknown.any():
+        joint = int(unknown.argmax())
+        times_ns = max(first_ns, int(states[0].stamps_ns[joint])), int(latest.stamps_ns[joint]), stamp_ns
+        oldest_s, newest_s, given_s = ((now_ns - time_ns) * NANOSECOND_S for time_ns in times_ns)
+        raise Rejected(
+            RejectionReason.NO_OBSERVATION,
+            "header.stamp: actions are relative to the joint state of that time (parameter relative_to): expected two "
+            f"states of {parameters.joint_names[joint]} around it without a gap, kept from {oldest_s:.3f} to "
+            f"{newest_s:.3f} s ago, got {given_s:.3f} s ago",
+        )
+    return position
 
 
 def measured_at(

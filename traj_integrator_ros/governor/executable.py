@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..execution.motion import SHORTEST_GAP, Motion, State
+from ..execution.motion import SHORTEST_GAP, State
 from ..execution.rows import Points, points_of
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS
 from ..parameters.table import LONGEST_WAIT_S
@@ -17,19 +17,17 @@ _LONGEST_NS = (2**31 - 1) * SECOND_NS
 
 
 @dataclass(frozen=True)
-class ExecutableTrajectory:
-    """A motion to be published: its points, its start, and how it follows the previous motion."""
+class ExecutableTrajectory(PlannedMotion):
+    """A motion from the controller's present command on, its message, and how it follows the previous motion."""
 
-    motion: Motion
-    """The motion from the controller's present command on."""
-    points: Points
-    start_ns: int
-    """When the motion starts, ns, by the motion's clock."""
-    stamp_ns: int
+    follows = True
+    stamp_ns: int = 0
     """Stamp of the message: the start by the robot's clock; 0 if it starts on arrival, at a scaled controller."""
-    due_ns: int
+    points: Points | None = None
+    """Its points; None if it was commanded in another way than by a message."""
+    due_ns: int = 0
     """When the plan begins: the controller must have received the message by then."""
-    planned: PlannedMotion
+    meant: PlannedMotion | None = None
     """The planned motion that it leads to."""
     plan: Plan | None = None
     """The plan as it was sent; None if it is a stop."""
@@ -39,17 +37,30 @@ class ExecutableTrajectory:
     """Number of steps that were over at its start."""
     seam_offset: State | None = None
     """Difference between command and plan when the plan begins; None if nothing was in execution."""
+    sent_ns: int = 0
+    """When it was sent, ns; 0 if it was not."""
+    is_lost: bool = False
+    """True if a report showed an earlier motion when this one was due: it is late, or was refused."""
 
     @property
     def topic(self) -> str:
         """Topic on which its plan arrived; empty if it is a stop."""
         return "" if self.plan is None else self.plan.topic
 
-    def begun_at(self, start_ns: int) -> ExecutableTrajectory:
-        """Return the same trajectory from a later time of the motion's clock on."""
-        into = (start_ns - self.start_ns) * NANOSECOND_S
-        motion = self.motion.from_time(into).without_slivers()
-        return replace(self, motion=motion, points=points_of(motion), start_ns=start_ns)
+    def until(self, following: ExecutableTrajectory) -> ExecutableTrajectory:
+        """Return what is executed of it before another one begins, without its message."""
+        meant = self.meant
+        if meant is not None and following.meant is not None:
+            meant = meant.ending(following.meant.valid_from_ns)
+        return ExecutableTrajectory(self.start_ns, self.ending(following.start_ns).motion, meant=meant)
+
+    def begun_at(self, time_ns: int) -> ExecutableTrajectory:
+        """Return the same trajectory for a controller that begins it at a time of the motion's clock."""
+        time_ns = min(time_ns, self.due_ns)
+        if time_ns <= self.start_ns:  # The controller goes to the first point by itself.
+            return replace(self, points=self.points._replace(time_ns=self.points.time_ns + (self.start_ns - time_ns)))
+        motion = self.motion.from_time((time_ns - self.start_ns) * NANOSECOND_S).without_slivers()
+        return replace(self, motion=motion, points=points_of(motion), start_ns=time_ns)
 
 
 def schedule(plan: Plan, earliest_ns: int, now_ns: int, soonest_ns: int) -> tuple[int, int]:

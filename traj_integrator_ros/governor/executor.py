@@ -11,8 +11,8 @@ import numpy as np
 
 from ..engine.integrator import TrajectoryIntegrator
 from ..execution.committed import Committed
-from ..execution.motion import State, resting
-from ..execution.tolerances import MOMENT_S, NANOSECOND_S, whole_ns
+from ..execution.motion import State
+from ..execution.tolerances import NANOSECOND_S, whole_ns
 from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
@@ -26,16 +26,14 @@ from ..requests.retime_requests import RetimeFields, RetimeRequest, check_retimi
 from ..requests.sequences import ActionRequest, IntegratedBatch, SequenceFields
 from .command import Command
 from .commands import Commands
-from .committed import CommittedFields, committed_rows
+from .committed import CommittedFields, committed_rows, observed
 from .controller_reports import ControllerReport, ControllerReports, check_speed_scaling
 from .executable import ExecutableTrajectory
 from .grips import Grip
 from .measured import JointStates
-from .observation import observed
 from .planned_motion import Found
 from .planner import Planner, Refuse
-from .reference import PlannedMotion
-from .sampled import SampledCommand
+from .sampled import Samples
 from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
@@ -75,7 +73,8 @@ class Executor:
         self.joint_states = JointStates(parameters.joint_names)
         self.controller_reports = ControllerReports(parameters.joint_names)
         self.published = published = Command() if published is None else published
-        self._sampled = SampledCommand()
+        held = self.joint_states.latest
+        self._samples = Samples(published.state_at, lambda now_ns: held(now_ns, 0.0).position)
         self.warn = warn
         engine = TrajectoryIntegrator(parameters.device) if engine is None else engine
         self.planner = Planner(published, refuse or (lambda rejected, _: warn(rejected)), threads, wake)
@@ -151,16 +150,14 @@ class Executor:
             Rejected: no_joint_state, clock_jumped_back.
 
         """
-        if not self._sampled:
-            held = resting(self.joint_states.latest(time_ns, 0.0).position, MOMENT_S)
-            self._sampled.begin(PlannedMotion(time_ns, held), is_first=True)
-        return self._sampled.at(time_ns)
+        return self._samples.at(time_ns)
 
     def _follow_samples(self, now_ns: int) -> None:
         """Treat the newest sample as a controller's report, and let the clock of motions wait for late samples."""
-        (sample, motion_ns), command = self._sampled.look(now_ns), self.published
+        sample, command = self._samples.newest, self.published
         if sample is None:
             return
+        motion_ns = sample.motion_at(now_ns)
         late_s = (command.motion_clock.at(now_ns) - motion_ns) * NANOSECOND_S
         if late_s > 0 and command.is_moving(now_ns):
             message = f"sample: {late_s:.3f} s late; the motion goes on from the last sample"
@@ -175,7 +172,6 @@ class Executor:
         if made is not None:
             made = self.published.timed(made, now_ns)
             self.published.record(made, now_ns)
-            self._sampled.begin(PlannedMotion(made.start_ns, made.motion))
         self.planner.tell_refused()
         return made
 

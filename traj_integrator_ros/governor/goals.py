@@ -39,8 +39,8 @@ class _Goal:
 
     handle: object
     tolerances: GoalTolerances
-    trajectory: ExecutableTrajectory | None = None
-    """Trajectory that executes it; None while the goal waits."""
+    plan: Plan | None = None
+    """Its plan, once that is in execution."""
     is_canceled: bool = False
     told_ns: int = 0
     is_missed: bool = False
@@ -50,7 +50,7 @@ class _Goal:
 class Goals:
     """The goal in execution, and a newer one that waits to replace it.
 
-    A goal is in execution as long as its trajectory is the one that was published last.
+    A goal is in execution as long as its plan is the one that was published last.
 
     Args:
         pipeline: makes trajectories, and knows what is executed and measured.
@@ -94,7 +94,7 @@ class Goals:
         """Record that the trajectory of the waiting goal has been published."""
         self.abort(_superseded(GOALS))
         self._executed, self._waiting = self._waiting, None
-        self._executed.trajectory = trajectory
+        self._executed.plan = trajectory.plan
 
     def refuse(self, line: str, handle: object = None) -> None:
         """End the waiting goal, or the one with a handle if it was not even taken, for the reason in a line."""
@@ -136,63 +136,54 @@ class Goals:
         Called every few milliseconds.
         """
         self._end_withdrawn()
-        goal, guard = self._executed, self._published.guard
+        goal, command, parameters = self._executed, self._published, self._pipeline.parameters
         if goal is None:
             return None
         if goal.is_canceled:
-            if not guard.stopped_until_rest and not guard.stop_waits:
+            if not command.guard.stopped_until_rest and not command.guard.stop_waits:
                 self._end(_CANCELED)
             return None
         try:
-            self._require_executed(goal, now_ns)
-            state = self._pipeline.joint_states.latest(now_ns, self._pipeline.parameters.state_timeout)
+            trajectory = self._trajectory(goal, now_ns)
+            state = self._pipeline.joint_states.latest(now_ns, parameters.state_timeout)
         except Rejected as rejected:
             self.abort(rejected)
             return None
-        actual, stamps_ns = State(state.position, state.velocity), np.minimum(state.stamps_ns, state.received_ns)
-        desired = self._commanded(stamps_ns.tolist(), actual)
+        # Each joint is compared with its command at its own time; with itself, where no command is known.
+        actual, times_ns = State(state.position, state.velocity), np.minimum(state.stamps_ns, state.received_ns)
+        known = {one: np.array((command.commanded(one) or actual).known) for one in set(times_ns.tolist())}
+        desired = State(*np.stack([known[one][:, joint] for joint, one in enumerate(times_ns.tolist())], axis=1))
+        error = self._error(desired, actual)
+        at = command.motion_clock.at
         if now_ns - goal.told_ns >= _FEEDBACK_NS:
-            goal.told_ns = now_ns
-            self._feed_back(goal, int(stamps_ns.max()), desired, actual)
-        return self._judge(goal, stamps_ns, desired, actual, now_ns)
-
-    def _commanded(self, times_ns: list[int], actual: State) -> State:
-        """Return the command of each joint at its own time, ns; what was measured, where no command is known."""
-        known = {time_ns: (self._published.commanded(time_ns) or actual).known for time_ns in set(times_ns)}
-        each = [[part[joint] for part in known[time_ns]] for joint, time_ns in enumerate(times_ns)]
-        return State(*np.array(each).T)
-
-    def _judge(
-        self, goal: _Goal, stamps_ns: np.ndarray, desired: State, actual: State, now_ns: int
-    ) -> ExecutableTrajectory | None:
-        """End a goal that the joints have reached, missed or left; returns the stop if they have left its path."""
-        clock, names = self._published.motion_clock, self._pipeline.parameters.joint_names
-        measured_ns = clock.at_times(stamps_ns)
-        motion, executed = goal.trajectory.motion, self._published.own(now_ns)
-        # The clock may have been set meanwhile.
-        start_ns = goal.trajectory.start_ns if executed is None else executed.planned.start_ns
-        end_ns = start_ns + whole_ns(motion.duration)
-        under_way = measured_ns < end_ns
+            goal.told_ns, newest_ns = now_ns, int(times_ns.max())
+            into_s = max((at(newest_ns) - trajectory.start_ns) * NANOSECOND_S, 0.0)
+            left_s = command.motion_clock.lasts_s(max(trajectory.motion.duration - into_s, 0.0))
+            stamp_ns = command.clock.to_robot(newest_ns)
+            self._tell(goal.handle, Feedback(stamp_ns, into_s, left_s, desired, actual, error))
+        end_ns = trajectory.start_ns + whole_ns(trajectory.motion.duration)
+        since_end_ns = np.array([at(one) - end_ns for one in times_ns.tolist()])
+        under_way = since_end_ns < 0
+        path = State(*(under_way * part for part in error[:2]))
+        if found := exceeded(path, goal.tolerances.path, parameters.joint_names, "its command"):
+            stop = self.stop(now_ns)
+            self._end(Result(Ended.ABORTED, ResultCode.PATH_TOLERANCE_VIOLATED, f"path_tolerance: {found}"))
+            return stop
         if under_way.any():
-            error = State(*(under_way * part for part in self._error(desired, actual)[:2]))
-            if found := exceeded(error, goal.tolerances.path, names, "its command"):
-                stop = self.stop(now_ns)
-                self._end(Result(Ended.ABORTED, ResultCode.PATH_TOLERANCE_VIOLATED, f"path_tolerance: {found}"))
-                return stop
-            lacking = [names[joint] for joint in np.flatnonzero(under_way)]
+            lacking = [parameters.joint_names[joint] for joint in np.flatnonzero(under_way)]
             found = f"expected joint states after the end of the trajectory, got none of {shown_names(lacking)}"
         else:
-            end = State(motion.end.position, np.zeros(motion.dof))
-            if not (found := exceeded(self._error(end, actual), goal.tolerances.goal, names, "the goal")):
-                self._end(Result(Ended.SUCCEEDED, ResultCode.SUCCESSFUL, "the goal is reached"))
-                return None
-        late = (max(int(measured_ns.min()), clock.at(now_ns) - whole_ns(_LATE_S)) - end_ns) * NANOSECOND_S
-        if late > goal.tolerances.goal_time:
+            missing = self._error(State(trajectory.motion.end.position, np.zeros_like(state.velocity)), actual)
+            found = exceeded(missing, goal.tolerances.goal, parameters.joint_names, "the goal")
+        late_s = max(int(since_end_ns.min()), at(now_ns) - end_ns - whole_ns(_LATE_S)) * NANOSECOND_S
+        if not found:
+            self._end(Result(Ended.SUCCEEDED, ResultCode.SUCCESSFUL, "the goal is reached"))
+        elif late_s > goal.tolerances.goal_time:
             text = f"goal_tolerance: {found}, {goal.tolerances.goal_time:g} s after the end (goal_time_tolerance)"
             self._end(Result(Ended.ABORTED, ResultCode.GOAL_TOLERANCE_VIOLATED, text))
-        elif late > _MISSED_S and not goal.is_missed:
+        elif late_s > _MISSED_S and not goal.is_missed:
             goal.is_missed = True
-            text = f"goal: {found}, {late:.1f} s after the end; it stays in execution (constraints.goal_time)"
+            text = f"goal: {found}, {late_s:.1f} s after the end; it stays in execution (constraints.goal_time)"
             self._pipeline.warn(Rejected(RejectionReason.DEVIATION, text))
         return None
 
@@ -200,27 +191,23 @@ class Goals:
         near = turned(actual.position, desired.position, self._pipeline.parameters.continuous)
         return State(desired.position - near, desired.velocity - actual.velocity)
 
-    def _feed_back(self, goal: _Goal, newest_ns: int, desired: State, actual: State) -> None:
-        clock, trajectory = self._published.motion_clock, goal.trajectory
-        into_s = max((clock.at(newest_ns) - trajectory.start_ns) * NANOSECOND_S, 0.0)
-        left_s = clock.lasts_s(max(trajectory.motion.duration - into_s, 0.0))
-        stamp_ns = self._published.clock.to_robot(newest_ns)
-        self._tell(goal.handle, Feedback(stamp_ns, into_s, left_s, desired, actual, self._error(desired, actual)))
-
-    def _require_executed(self, goal: _Goal, now_ns: int) -> None:
-        """Raise Rejected with the reason if the goal is not executed any more."""
+    def _trajectory(self, goal: _Goal, now_ns: int) -> ExecutableTrajectory:
+        """Return the trajectory that executes a goal. Raises Rejected with the reason if none does any more."""
         command, last = self._published, self._published.last
         command.guard.require_following()
-        if last is None and not self._pipeline.joint_states.jumped_back:
+        if last is None:
+            if self._pipeline.joint_states.jumped_back:
+                self._pipeline.joint_states.latest(now_ns, 0.0)
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
                 "controller_state: the controller does not execute the trajectory any more "
                 f"({command.status(now_ns).value})",
             )
-        if last is not None and last is not goal.trajectory:
+        if last.plan is not goal.plan:
             raise _superseded(last.topic)
-        if command.is_off(now_ns):
-            raise command.unavailable(now_ns)
+        if command.heard.is_off(now_ns):
+            raise command.heard.unavailable(now_ns)
+        return last
 
     def _end_withdrawn(self) -> None:
         """End the goal that was canceled while it waited: later, because the request to cancel is answered first."""

@@ -22,8 +22,6 @@ _ENTERS_S = 3e-3
 """Time, s, from making a motion until the controller begins it, besides the way of the message."""
 _LONGEST_WAY_S = 0.05
 """Longest way of a message that is believed, s."""
-_LEARNED = 0.1
-"""Weight of the newest such time in the mean."""
 
 Sought = Callable[[int, int], "int | None"]
 """Called with a time of this clock and a distance from it, ns; returns when, within that, the motion is as reported."""
@@ -47,8 +45,6 @@ class MotionClock:
     def __init__(self) -> None:
         self._known = [_Known(0, 0)]
         self._reported_ns = 0
-        self._way_s = 0.0
-        """Mean time, s, that reports need to the node: messages to the controller are assumed to need as long."""
 
     @property
     def rate(self) -> float:
@@ -72,10 +68,6 @@ class MotionClock:
         since_ns = robot_ns - known.robot_ns
         return known.motion_ns + since_ns - round((1.0 - known.rate) * since_ns)
 
-    def at_times(self, robot_ns: np.ndarray) -> np.ndarray:
-        """Return the times of this clock at times `[N]` of the robot's clock, ns, int64."""
-        return np.array([self.at(time_ns) for time_ns in robot_ns.tolist()], np.int64)
-
     def behind_ns(self, robot_ns: int) -> int:
         """Return by how much this clock is behind the robot's, ns."""
         return robot_ns - self.at(robot_ns)
@@ -86,13 +78,9 @@ class MotionClock:
             return motion_s
         return motion_s / self.rate if self.rate else np.inf
 
-    def begins_ns(self, now_ns: int) -> int:
-        """Return the time of this clock, ns, at which a message that is sent now will begin."""
-        return self.at(now_ns) + round(self.rate * (_ENTERS_S + self._way_s) * SECOND_NS)
-
-    def arrived(self, age_s: float) -> None:
-        """Learn from the age of a report, s, how long messages are on their way."""
-        self._way_s += _LEARNED * (min(age_s, _LONGEST_WAY_S) - self._way_s)
+    def begins_ns(self, now_ns: int, way_s: float) -> int:
+        """Return the time of this clock, ns, at which a message begins that needs a time, s, on its way."""
+        return self.at(now_ns) + round(self.rate * (_ENTERS_S + min(way_s, _LONGEST_WAY_S)) * SECOND_NS)
 
     def follow(self, robot_ns: int, rate: float, seen: Sought, *, is_lost: bool = False) -> bool:
         """Take a report: the rate from `robot_ns` on, and the motion's state; return whether past times changed.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -32,11 +31,14 @@ _OF_SPEED = 0.8
 """Share of the limit of velocity with which a gripper goes to rows that jump: splines through such rows are faster."""
 
 
-class PlannedMotion(NamedTuple):
-    """A plan as a motion on the node's clock. It rests from its end on, unless it is planned to end in motion."""
+@dataclass(frozen=True)
+class PlannedMotion:
+    """A motion that begins at a time, ns, by the clock of motions. It rests from its end on."""
 
     start_ns: int
     motion: Motion
+    follows: ClassVar[bool] = False
+    """True if it was sent, so that the controller executes it."""
 
     @property
     def valid_from_ns(self) -> int:
@@ -60,9 +62,9 @@ class PlannedMotion(NamedTuple):
         """Return a copy of what is planned until a time, ns, or of its first millisecond if that is later."""
         lasts = max((time_ns - self.start_ns) * NANOSECOND_S, MOMENT_S)
         if lasts >= self.motion.duration:
-            return self
+            return PlannedMotion(self.start_ns, self.motion)
         part = self.motion.until(lasts)
-        return self._replace(motion=part._replace(coefficients=part.coefficients.copy()))
+        return PlannedMotion(self.start_ns, part._replace(coefficients=part.coefficients.copy()))
 
     def remainder(self, blend_ns: int) -> Motion:
         """Return the motion from a time on; if it begins later, its first segment is extended backwards."""
@@ -121,7 +123,7 @@ class Interpolation(NamedTuple):
 
 
 def reference(
-    plan: Plan, origin_ns: int, at_ns: int, commanded: Callable[[int], State], interpolation: Interpolation
+    plan: Plan, origin_ns: int, at_ns: int, before: State | None, begin: State | None, interpolation: Interpolation
 ) -> Reference:
     """Return what a plan means.
 
@@ -133,7 +135,8 @@ def reference(
         plan: with all positions finite.
         origin_ns: when its first step begins, ns.
         at_ns: when it begins to be executed, ns.
-        commanded: returns the commanded state at a time, ns.
+        before: the commanded state when its first step begins; None if the plan has a start.
+        begin: the commanded state when it begins to be executed; None likewise.
         interpolation: see `Interpolation`.
 
     Raises:
@@ -142,18 +145,15 @@ def reference(
     """
     assumed = interpolation.assumed
     if _is_goal(plan) and np.isfinite(assumed.velocity).all():
-        begin = commanded(at_ns)
         if not plan.is_complete or begin.velocity.any():
             goal = _goal(plan, origin_ns, at_ns, begin, assumed)
             in_time = goal.planned.motion.duration <= goal.passes[-1] + ROUNDING
             if not plan.is_complete or in_time or interpolation.slows:
                 return goal
     if plan.is_complete:
-        motion, passes, keeps = complete_motion(
-            plan, commanded(origin_ns), interpolation.limits, assumed, slows=interpolation.slows
-        )
+        motion, passes, keeps = complete_motion(plan, before, interpolation.limits, assumed, slows=interpolation.slows)
         return Reference(PlannedMotion(origin_ns, motion), passes, keeps)
-    planned = _chunk(plan, origin_ns, plan.start or commanded(origin_ns), interpolation)
+    planned = _chunk(plan, origin_ns, plan.start or before, interpolation)
     return Reference(planned, plan.ends - (planned.start_ns - origin_ns) * NANOSECOND_S)
 
 

@@ -48,10 +48,8 @@ class RobotClock:
     """Converts times of the node's clock and of the robot's to the time of motions, in which everything but stamps is.
 
     That time is the robot's, as if its clock had never been set: it goes on with the steady clock, and follows drift.
-
-    No stamp arrives before it was made: the robot's clock is ahead of the node's at least by as much as its stamps are.
-    Late reports show a clock that is behind by more than a lead; the rest may be transport. Late joint states, which
-    count before reports arrive, show nothing, since drivers may be slow.
+    The robot's clock is ahead of the node's at least by as much as its stamps are, and behind by what reports are late
+    beyond a lead, which may be transport. Joint states do not show that: drivers may be slow.
     """
 
     def __init__(self) -> None:
@@ -59,13 +57,13 @@ class RobotClock:
         """Lead time of messages, ns."""
         self.reports, self.states = Stamps(), Stamps()
         self._source = self.states
+        """Joint states count until reports arrive."""
         self.steps = self.set_ns = 0
         """How often a clock was set, and how far the robot's is ahead of the time of motions because of that, ns."""
         self._node_ns = self._robot_ns = self._latest_ns = 0
         """How far both clocks are ahead of the steady one, 0 if unknown, and the latest time that was read, ns."""
         self._since_ns = 0
-        """When the node's clock was set, ns of the steady one, until a stamp tells whether the robot's was, too; or 0.
-        """
+        """When the node's clock was set, ns of the steady one, until a stamp tells whether the robot's was; or 0."""
 
     @property
     def offset_ns(self) -> int | None:
@@ -125,9 +123,8 @@ class RobotClock:
         known, since_ns, was_alone = self._source.ahead_ns is not None, self._since_ns, stamps.is_alone
         if not self._node_ns or arrived_ns <= since_ns:
             return
-        if not stamps.take(stamp_ns, arrived_ns, self.lead_ns, _SURE_NS if since_ns else _LATE_NS):
-            return
-        if stamps is self.reports or self._source is self.states:
+        agrees = stamps.take(stamp_ns, arrived_ns, self.lead_ns, _SURE_NS if since_ns else _LATE_NS)
+        if agrees and (stamps is self.reports or self._source is self.states):
             self._source = stamps
             self._since_ns, by_ns = 0, self._estimated() - self._robot_ns
             self._robot_ns += by_ns

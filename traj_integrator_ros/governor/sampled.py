@@ -1,15 +1,15 @@
-"""The command at any time, for robots that are driven without a trajectory controller. Knows no ROS."""
+"""A loop that samples the command, for robots that are driven without a trajectory controller. Knows no ROS."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
-from ..execution.motion import State
-from .reference import PlannedMotion
+import numpy as np
 
-_KEPT = 32
-"""Number of motions that are kept: samples of times that are over need them."""
+from ..execution.motion import State
+
 _LATE_NS = 8_000_000
 """Time beyond the usual interval, ns, after which a sample counts as late, if it also exceeds `_LATE_PERIODS`."""
 _LATE_PERIODS = 3
@@ -25,53 +25,36 @@ class Sample(NamedTuple):
     motion_ns: int
     """The time of motions then, ns: as long as a sample is late, motions wait for it."""
     state: State
+    usual_ns: float = 0.0
+    """Usual interval between samples, ns; 0 if unknown."""
+
+    def motion_at(self, time_ns: int) -> int:
+        """Return the time of motions, ns: a usual interval after this sample, if the next one is late."""
+        since_ns = time_ns - self.time_ns
+        is_late = 0 < self.usual_ns and since_ns > max(self.usual_ns + _LATE_NS, _LATE_PERIODS * self.usual_ns)
+        return self.motion_ns + (round(self.usual_ns) if is_late else since_ns)
 
 
-class SampledCommand:
-    """The motions that were commanded lately, each in execution from its start until the start of the next one.
+class Samples:
+    """The command at the times of a loop. When that is held up, motions wait, and go on from the last sample."""
 
-    One thread begins motions, and another one may sample. When the loop that samples is held up, the time of motions
-    stands, and the next sample goes on from the last one.
-    """
-
-    def __init__(self) -> None:
-        self._changing = threading.Lock()
-        self._motions: tuple[PlannedMotion, ...] = ()
-        self._newest: Sample | None = None
-        self._usual_ns = 0.0
-        """Usual interval between samples, ns; 0 if unknown."""
-
-    def __bool__(self) -> bool:
-        return bool(self._motions)
-
-    def begin(self, planned: PlannedMotion, *, is_first: bool = False) -> None:
-        """Command a motion from its start on; one that can only be the first, unless another thread has begun one."""
-        with self._changing:
-            if not (is_first and self._motions):
-                before = [one for one in self._motions if one.start_ns < planned.start_ns]
-                self._motions = (*before[1 - _KEPT :], planned)
+    def __init__(self, commanded: Callable[[int], State | None], held: Callable[[int], np.ndarray]) -> None:
+        """Take what returns the command at a time of motions, ns, and the position before the first motion, rad."""
+        self._commanded, self._held, self._taking = commanded, held, threading.Lock()
+        self.newest: Sample | None = None
 
     def at(self, time_ns: int) -> State:
-        """Return the command at a time, ns; before the first motion, its beginning."""
-        with self._changing:
-            newest, motion_ns = self._newest, self._motion_ns(time_ns)
-            planned = next((one for one in reversed(self._motions) if one.start_ns <= motion_ns), self._motions[0])
-            sample = Sample(time_ns, motion_ns, planned.state_at(motion_ns))
-            if newest is None or time_ns > newest.time_ns:
-                self._newest, since_ns = sample, 0 if newest is None else time_ns - newest.time_ns
-                if newest is not None and since_ns == motion_ns - newest.motion_ns:  # Otherwise, it was late.
-                    self._usual_ns += (_LEARNED if self._usual_ns else 1.0) * (since_ns - self._usual_ns)
-        return sample.state
-
-    def look(self, now_ns: int) -> tuple[Sample | None, int]:
-        """Return the newest sample, and the time of motions now, ns."""
-        with self._changing:
-            return self._newest, self._motion_ns(now_ns)
-
-    def _motion_ns(self, time_ns: int) -> int:
-        """Return the time of motions, ns: a usual interval after the newest sample, if the next one is late."""
-        if self._newest is None:
-            return time_ns
-        since_ns, usual_ns = time_ns - self._newest.time_ns, self._usual_ns
-        is_late = 0 < usual_ns and since_ns > max(usual_ns + _LATE_NS, _LATE_PERIODS * usual_ns)
-        return self._newest.motion_ns + (round(usual_ns) if is_late else since_ns)
+        """Return the command at a time, ns, in any thread; as long as nothing is commanded, the last one is held."""
+        with self._taking:
+            before, usual_ns = self.newest, 0.0
+            motion_ns = time_ns if before is None else before.motion_at(time_ns)
+            if (state := self._commanded(motion_ns)) is None:
+                position = self._held(time_ns) if before is None else before.state.position
+                state = State(position, *np.zeros((2, len(position))))
+            if before is None or time_ns > before.time_ns:
+                if before is not None:
+                    since_ns, usual_ns = time_ns - before.time_ns, before.usual_ns
+                    if since_ns == motion_ns - before.motion_ns:  # Otherwise, it was late.
+                        usual_ns += (_LEARNED if usual_ns else 1.0) * (since_ns - usual_ns)
+                self.newest = Sample(time_ns, motion_ns, state, usual_ns)
+        return state

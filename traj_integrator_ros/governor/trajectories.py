@@ -20,7 +20,7 @@ from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .beginning import Beginning
-from .command import Command, Present
+from .command import Command, require_begun
 from .executable import ExecutableTrajectory, require_written, schedule
 from .measured import JointStates
 from .monitor import allowance_of
@@ -52,11 +52,9 @@ class TrajectoryMaker:
         published: Command,
         warn: Callable[[Rejected], None],
     ) -> None:
-        self._parameters = parameters
-        self.limits = parameters.joint_limits
-        self._joint_states = joint_states
-        self._published = published
+        self._parameters, self._joint_states, self._published = parameters, joint_states, published
         self._warn = warn
+        self.limits = parameters.joint_limits
         self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
         self._lead_ns = whole_ns(parameters.publish_lead_time)
         self.assumed = assumed_limits(
@@ -71,23 +69,123 @@ class TrajectoryMaker:
         self.interpolation = Interpolation.of(parameters, self.assumed.bounds)
         self.beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
 
+    # When a plan begins, by the motion's clock
+
+    def _at(self, now_ns: int) -> int:
+        """Return the present time of the motion's clock, ns, by which plans begin."""
+        return self._published.motion_clock.at(now_ns)
+
+    def _blend_ns(self, planned: PlannedMotion, now_ns: int) -> int:
+        """Return when a new plan begins after the present motion, ns, unless its stamp is later."""
+        at_ns = self._at(now_ns)
+        return planned.start_ns if planned.start_ns > at_ns else at_ns + self._lead_ns
+
+    def _origin_ns(self, plan: Plan, blend_ns: int) -> int:
+        """Return when the first step of a plan begins, ns."""
+        return plan.origin_ns if self._on_schedule and plan.origin_ns else blend_ns
+
     def predicted(self, now_ns: int) -> State | None:
         """Return the state that is commanded at the earliest start of a plan; None if the command is unknown."""
-        own = self._published.own(now_ns) if self._on_schedule else None
-        return own and own.planned.state_at(self._blend_ns(own, now_ns))
+        own = self._published.own if self._on_schedule else None
+        return own and own.state_at(self._blend_ns(own, now_ns))
 
-    def present(self, plan: Plan, now_ns: int) -> Present:
+    def present(self, plan: Plan, now_ns: int) -> PlannedMotion:
         """Return the motion that is commanded from now on, from which a plan is blended in."""
         self._require_limits(plan)
         present = self.beginning.of(plan, now_ns)
-        present.require_known(self._at(now_ns))
+        require_begun(present, self._at(now_ns))
         return present
+
+    # The motion to a plan
+
+    def task(self, plan: Plan, present: PlannedMotion, now_ns: int, making: float) -> Task:
+        """Return what has to be known of plan and command for the motion between them, found within `making` s."""
+        behind_ns = self._published.motion_clock.behind_ns(now_ns)
+        if plan.origin_ns and behind_ns:  # The plan's times are the robot's, and rows that are over stay so.
+            plan = replace(plan, origin_ns=plan.origin_ns - behind_ns)
+        if not plan.untimed:
+            plan = plan.completed(present.motion, self._parameters.continuous)
+        begin_ns, at_ns = self._blend_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
+        self.refuse_or_warn(self.beginning.mismatch(plan, present, begin_ns, now_ns), RejectionReason.START_MISMATCH)
+        soonest_ns = begin_ns if present.start_ns <= at_ns else at_ns + self._lead_ns
+        begin_ns, dropped = schedule(plan, begin_ns, at_ns, soonest_ns)
+        if 0 < dropped == len(plan.steps):  # The controller goes to its beginning for the sequences that follow.
+            over = Reference(present, np.empty(0))
+            return self._task(plan, lambda _: over, present, begin_ns, now_ns, dropped)
+        if plan.untimed:
+            stop = present.rest_from(begin_ns)
+            if stop.duration > MOMENT_S:
+                stop = min(stop, self._fastest_stop(present, begin_ns), key=lambda motion: motion.duration)
+            plan = plan.completed(stop, self._parameters.continuous)
+            read = partial(self._along, self._standing(plan, stop.end), stop, begin_ns)
+        else:
+            read = self._reader(plan, present, begin_ns)
+        return self._task(plan, read, present, begin_ns, now_ns, dropped)
+
+    def _task(
+        self,
+        plan: Plan,
+        read: Callable[[Interpolation], Reference],
+        present: PlannedMotion,
+        begin_ns: int,
+        now_ns: int,
+        dropped: int,
+    ) -> Task:
+        """Return a task, with the commanded state where it begins, and the bounds of the blend from there."""
+        state = present.state_at(begin_ns)
+        stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
+        last, by_speed = self._published.last, plan.is_velocities and plan.start is None
+        is_delayed = last is not None and last.delay > 0  # The motion sent last is behind its plan.
+        floating = ~stopped & (by_speed and (not plan.origin_ns or is_delayed))
+        limits = self.limits.containing(state.position, state.position)
+        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
+        if measured is not None:  # The robot may stand a little outside of a limit, and may come back.
+            limits = limits.containing(measured.position, measured.position)
+        return Task(plan, read, begin_ns, state, stopped, floating, limits, dropped)
+
+    def _reader(self, plan: Plan, present: PlannedMotion, begin_ns: int) -> Callable[[Interpolation], Reference]:
+        """Return a function, for any thread, that interpolates a plan."""
+        origin_ns, begin = self._origin_ns(plan, begin_ns), present.state_at(begin_ns)
+        # Errors of what is commanded must not come back as plans: actions continue the plan before.
+        continues = present.follows and not plan.is_complete and origin_ns < begin_ns
+        before = (continues and self._published.meant_at(origin_ns)) or present.state_at(origin_ns)
+        if len(switched := self._switched):
+            before, begin = (state.held(switched, begin.position[switched]) for state in (before, begin))
+        return partial(reference, self._standing(plan, begin), origin_ns, begin_ns, before, begin)
+
+    def _standing(self, plan: Plan, state: State) -> Plan:
+        """Return a plan in which switched joints stand where they are, in place of their steps."""
+        return with_standing(plan, self._switched, state.position[self._switched]) if len(self._switched) else plan
+
+    def _along(self, path: Plan, stop: Motion, begin_ns: int, interpolation: Interpolation) -> Reference:
+        """Return the motion that stops the present one, and then passes a path as fast as limits allow."""
+        begins = stop.duration if stop.duration > MOMENT_S else 0.0
+        rows = np.vstack([stop.end.position, path.actions])
+        found = fastest(rows, interpolation.assumed.rates, self._parameters.joint_names)
+        motion = stop.then(found.motion) if begins else found.motion
+        return Reference(PlannedMotion(begin_ns, motion), begins + found.times[1:], why_slow=found.why_slow)
 
     def motion_to(self, task: Task, *, slows: bool) -> Found:
         """Return the motion to a plan; see `motion_to`. Raises Rejected."""
         return motion_to(task, self._parameters, self.interpolation, slows=slows)
 
-    def executable(self, task: Task, found: Found, present: Present, now_ns: int) -> ExecutableTrajectory:
+    def begun(self, task: Task, present: PlannedMotion, now_ns: int) -> Task | None:
+        """Return the task of a motion that was found, begun when it can; None if the command is elsewhere by then.
+
+        A motion that begins at rest, to a plan without a time, may begin whenever the command rests there. From a
+        measured state, a bridge leads only to the first point of a complete plan; a blend has to begin exactly.
+        """
+        at_ns, known_ns = self._at(now_ns), present.start_ns
+        if task.begin_ns < (known_ns if known_ns > at_ns else at_ns + SPARE_NS):
+            if (task.plan.origin_ns and not task.plan.untimed) or np.count_nonzero(task.state[1:]):
+                return None
+            task = task._replace(begin_ns=self._blend_ns(present, now_ns))
+        bridged = task.plan.is_complete and not present.follows
+        most = np.array([[SAME_END_RAD], *SAME[1:]]) if bridged else SAME
+        away = np.abs(present.state_at(task.begin_ns).beyond(task.state))
+        return None if (away > most).any() else task
+
+    def executable(self, task: Task, found: Found, present: PlannedMotion, now_ns: int) -> ExecutableTrajectory:
         """Return the trajectory with the motion that was found for a task. Raises Rejected."""
         plan, steps = task.plan, None
         for warning in found.warnings:
@@ -121,53 +219,7 @@ class TrajectoryMaker:
         delay = slowed.motion.duration - motion.duration
         return Found(slowed.motion, slowed.motion, delay=delay, passes=slowed.times)
 
-    def _at(self, now_ns: int) -> int:
-        """Return the present time of the motion's clock, ns, by which plans begin."""
-        return self._published.motion_clock.at(now_ns)
-
-    def _placed(self, plan: Plan, now_ns: int) -> Plan:
-        """Convert the times of a plan from the robot's clock to the motion's: rows that are over stay so."""
-        behind_ns = self._published.motion_clock.behind_ns(now_ns)
-        return replace(plan, origin_ns=plan.origin_ns - behind_ns) if plan.origin_ns and behind_ns else plan
-
-    def task(self, plan: Plan, present: Present, now_ns: int, making: float) -> Task:
-        """Return what has to be known of plan and command for the motion between them, found within `making` s."""
-        plan = self._placed(plan, now_ns)
-        if not plan.untimed:
-            plan = plan.completed(present.planned.motion, self._parameters.continuous)
-        begin_ns, at_ns = self._blend_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
-        self.refuse_or_warn(self.beginning.mismatch(plan, present, begin_ns, now_ns), RejectionReason.START_MISMATCH)
-        soonest_ns = begin_ns if present.known_from_ns <= at_ns else at_ns + self._lead_ns
-        begin_ns, dropped = schedule(plan, begin_ns, at_ns, soonest_ns)
-        if 0 < dropped == len(plan.steps):  # The controller goes to its beginning for the sequences that follow.
-            over = Reference(present.planned, np.empty(0))
-            return self._task(plan, lambda _: over, present, begin_ns, now_ns, dropped)
-        if plan.untimed:
-            stop = present.planned.rest_from(begin_ns)
-            if stop.duration > MOMENT_S:
-                stop = min(stop, self._fastest_stop(present.planned, begin_ns), key=lambda motion: motion.duration)
-            plan = plan.completed(stop, self._parameters.continuous)
-            read = partial(self._along, self._standing(plan, stop.end), stop, begin_ns)
-        else:
-            read = self._reader(plan, present, begin_ns)
-        return self._task(plan, read, present, begin_ns, now_ns, dropped)
-
-    def begun(self, task: Task, present: Present, now_ns: int) -> Task | None:
-        """Return the task of a motion that was found, begun when it can; None if the command is elsewhere by then.
-
-        A motion that begins at rest, to a plan without a time, may begin whenever the command rests there. From a
-        measured state, a bridge leads only to the first point of a complete plan; a blend has to begin exactly.
-        """
-        at_ns = self._at(now_ns)
-        earliest_ns = present.known_from_ns if present.known_from_ns > at_ns else at_ns + SPARE_NS
-        if task.begin_ns < earliest_ns:
-            if (task.plan.origin_ns and not task.plan.untimed) or np.count_nonzero(task.state[1:]):
-                return None
-            task = task._replace(begin_ns=self._blend_ns(present, now_ns))
-        bridged = task.plan.is_complete and not present.follows
-        most = np.array([[SAME_END_RAD], *SAME[1:]]) if bridged else SAME
-        away = np.abs(present.planned.state_at(task.begin_ns).beyond(task.state))
-        return None if (away > most).any() else task
+    # Motions without a plan
 
     def stop(self, now_ns: int, *, waits: bool = True) -> ExecutableTrajectory | None:
         """Return the fastest stop from the present command, or from where it `waits` to be known; None without one."""
@@ -175,25 +227,25 @@ class TrajectoryMaker:
         if present is None:
             return None
         if waits:
-            present.require_known(self._at(now_ns))
-        blend_ns = max(present.known_from_ns, self._at(now_ns)) + self._lead_ns
-        stop = self._fastest_stop(present.planned, blend_ns)
+            require_begun(present, self._at(now_ns))
+        blend_ns = max(present.start_ns, self._at(now_ns)) + self._lead_ns
+        stop = self._fastest_stop(present, blend_ns)
         return self._executable(None, present, Found(stop, stop), blend_ns, now_ns)
-
-    def back(self, now_ns: int, way: np.ndarray) -> ExecutableTrajectory | None:
-        """Return the slow motion by which the command goes back, rad, `[dof]`; None if limits leave no distance."""
-        present = self._published.own(now_ns)
-        blend_ns, rates = self._blend_ns(present, now_ns), self.assumed.bounds.rates
-        rates = np.vstack([np.minimum(rates[0], _BACK * self.allowance.full_speed), rates[1:]])
-        begin = present.planned.state_at(blend_ns).position
-        end = np.clip(begin + way, self.assumed.bounds.position_min, self.assumed.bounds.position_max)
-        motion = fastest(np.stack([begin, end]), rates, self._parameters.joint_names).motion
-        return self._executable(None, present, Found(motion, motion), blend_ns, now_ns)
 
     def _fastest_stop(self, planned: PlannedMotion, blend_ns: int) -> Motion:
         """Return the fastest stop of a motion, which may be as fast as the motion itself."""
         braking = self.assumed.bounds.raised_to(planned.rest_from(blend_ns).unbraked.soon)
         return fastest_stop(planned.state_at(blend_ns), braking)
+
+    def back(self, now_ns: int, way: np.ndarray) -> ExecutableTrajectory | None:
+        """Return the slow motion by which the command goes back, rad, `[dof]`; None if limits leave no distance."""
+        present = self._published.own
+        blend_ns, bounds = self._blend_ns(present, now_ns), self.assumed.bounds
+        rates = np.vstack([np.minimum(bounds.rates[0], _BACK * self.allowance.full_speed), bounds.rates[1:]])
+        begin = present.state_at(blend_ns).position
+        end = np.clip(begin + way, bounds.position_min, bounds.position_max)
+        motion = fastest(np.stack([begin, end]), rates, self._parameters.joint_names).motion
+        return self._executable(None, present, Found(motion, motion), blend_ns, now_ns)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
         """Return the motion in execution within lowered limits: slowed along its path or, failing that, stopped.
@@ -204,9 +256,9 @@ class TrajectoryMaker:
         present = self._published.to_stop(now_ns)
         if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
             return None
-        present.require_known(self._at(now_ns))
+        require_begun(present, self._at(now_ns))
         blend_ns = self._blend_ns(present, now_ns)
-        rest, state = present.planned.rest_from(blend_ns), present.planned.state_at(blend_ns)
+        rest, state = present.rest_from(blend_ns), present.state_at(blend_ns)
 
         def beyond(motion: Motion, limits: JointLimits) -> str:
             return find_motion_violation(motion, limits.containing(state.position, state.position), steps=False)
@@ -225,6 +277,8 @@ class TrajectoryMaker:
         steps = steps and steps._replace(times=found.times)
         within = Found(found.motion, found.motion, delay=found.motion.duration - rest.duration)
         return self._executable(None, present, within, blend_ns, now_ns, steps=steps)
+
+    # Refusals, and the message
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
         """Refuse a motion with a finding, or warn of it, as limits.action says; an empty finding is none."""
@@ -247,69 +301,10 @@ class TrajectoryMaker:
                 f"(parameters or a URDF){permit}",
             )
 
-    def _blend_ns(self, present: Present, now_ns: int) -> int:
-        """Return when a new plan begins, ns, unless its stamp is later."""
-        at_ns = self._at(now_ns)
-        return present.known_from_ns if present.known_from_ns > at_ns else at_ns + self._lead_ns
-
-    # The motion to the plan, and along it: its beginning, and its interpolant
-
-    def _origin_ns(self, plan: Plan, blend_ns: int) -> int:
-        """Return when the first step of a plan begins, ns."""
-        return plan.origin_ns if self._on_schedule and plan.origin_ns else blend_ns
-
-    def _task(
-        self,
-        plan: Plan,
-        read: Callable[[Interpolation], Reference],
-        present: Present,
-        begin_ns: int,
-        now_ns: int,
-        dropped: int,
-    ) -> Task:
-        """Return a task, with the commanded state where it begins, and the bounds of the blend from there."""
-        state = present.planned.state_at(begin_ns)
-        stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
-        by_speed = plan.is_velocities and plan.start is None
-        floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
-        limits = self.limits.containing(state.position, state.position)
-        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
-        if measured is not None:  # The robot may stand a little outside of a limit, and may come back.
-            limits = limits.containing(measured.position, measured.position)
-        return Task(plan, read, begin_ns, state, stopped, floating, limits, dropped)
-
-    def _reader(self, plan: Plan, present: Present, begin_ns: int) -> Callable[[Interpolation], Reference]:
-        """Return a function, for any thread, that interpolates a plan."""
-        plan_at, continues = self._published.plans(), present.follows and not plan.is_complete
-        switched, held = self._switched, present.planned.state_at(begin_ns).position[self._switched]
-
-        def commanded(time_ns: int) -> State:
-            # Errors of what is commanded must not come back as plans: actions continue the plan before.
-            known = plan_at(time_ns) if continues and time_ns < begin_ns else None
-            state = (known or present.planned).state_at(time_ns)
-            return state.held(switched, held) if len(switched) else state
-
-        standing = self._standing(plan, present.planned.state_at(begin_ns))
-        return partial(reference, standing, self._origin_ns(plan, begin_ns), begin_ns, commanded)
-
-    def _standing(self, plan: Plan, state: State) -> Plan:
-        """Return a plan in which switched joints stand where they are, in place of their steps."""
-        return with_standing(plan, self._switched, state.position[self._switched]) if len(self._switched) else plan
-
-    def _along(self, path: Plan, stop: Motion, begin_ns: int, interpolation: Interpolation) -> Reference:
-        """Return the motion that stops the present one, and then passes a path as fast as limits allow."""
-        begins = stop.duration if stop.duration > MOMENT_S else 0.0
-        rows = np.vstack([stop.end.position, path.actions])
-        found = fastest(rows, interpolation.assumed.rates, self._parameters.joint_names)
-        motion = stop.then(found.motion) if begins else found.motion
-        return Reference(PlannedMotion(begin_ns, motion), begins + found.times[1:], why_slow=found.why_slow)
-
-    # The message
-
     def _executable(
         self,
         plan: Plan | None,
-        present: Present,
+        present: PlannedMotion,
         found: Found,
         blend_ns: int,
         now_ns: int,
@@ -318,33 +313,26 @@ class TrajectoryMaker:
     ) -> ExecutableTrajectory:
         """Return the trajectory from the controller's present command on."""
         motion, start_ns = found.motion if steps is None else with_steps(found.motion, steps), blend_ns
-        state = present.planned.state_at(blend_ns)
-        clock, at_ns = self._published.motion_clock, self._at(now_ns)
-        if clock.is_scaled:  # It begins on arrival.
-            at_ns = min(clock.begins_ns(now_ns), blend_ns)
-        begins_ns = max(present.known_from_ns, at_ns)
-        # A clock that is behind has not reached it yet.
-        if begins_ns == at_ns and not clock.is_scaled:
-            begins_ns = max(present.planned.start_ns, at_ns - self._published.clock.unsure_ns)
+        clock, state = self._published.motion_clock, present.state_at(blend_ns)
+        # A clock that is behind has not reached the present yet.
+        begins_ns = max(present.start_ns, self._at(now_ns) - self._published.clock.unsure_ns)
         if blend_ns > begins_ns and (self._parameters.publish_lead_in or not present.follows):
-            before = present.planned.between(begins_ns, blend_ns)
+            before = present.between(begins_ns, blend_ns)
             if before.moves or plan is None or not plan.is_complete:
                 motion, start_ns = continued(before, motion), begins_ns
         motion = motion.without_slivers()
         points = points_of(motion)
-        if clock.is_scaled and start_ns > at_ns:  # The controller goes to the first point by itself.
-            points = points._replace(time_ns=points.time_ns + (start_ns - at_ns))
         require_written(points)
-        planned = PlannedMotion(blend_ns - found.into_ns, found.planned)
+        meant = PlannedMotion(blend_ns - found.into_ns, found.planned)
         return ExecutableTrajectory(
             motion=motion,
-            points=points,
             start_ns=start_ns,
             stamp_ns=0 if clock.is_scaled else self._published.clock.to_robot(start_ns + clock.behind_ns(now_ns)),
+            points=points,
             due_ns=blend_ns,
-            planned=planned,
+            meant=meant,
+            plan=plan,
             delay=found.delay,
             dropped=dropped,
-            seam_offset=State(*state.beyond(planned.state_at(blend_ns))) if present.follows else None,
-            plan=plan,
+            seam_offset=State(*state.beyond(meant.state_at(blend_ns))) if present.follows else None,
         )

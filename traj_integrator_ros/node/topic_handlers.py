@@ -244,14 +244,12 @@ class TopicHandlers:
 
     def _publish(self, trajectory: ExecutableTrajectory) -> None:
         """Publish a trajectory and record it as the motion to continue; nothing else publishes one."""
-        trajectory, message = self._published.written(trajectory, self._write, self.now_ns)
+        trajectory = self._published.timed(trajectory, self.now_ns())
+        message = self._writer.serialize(trajectory.points, divmod(trajectory.stamp_ns, _SECOND_NS))
         self.entities.joint_trajectory.publish(message)
         self._published.record(trajectory, self.now_ns())
         if trajectory.topic == GOALS:
             self.goal_server.goals.published(trajectory)
-
-    def _write(self, trajectory: ExecutableTrajectory) -> bytes:
-        return self._writer.serialize(trajectory.points, divmod(trajectory.stamp_ns, _SECOND_NS))
 
     def reconfigure(self, parameters: NodeParameters) -> None:
         """Continue with other parameters; the motion in execution is brought within their limits at once."""

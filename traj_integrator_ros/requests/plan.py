@@ -55,8 +55,6 @@ class Plan:
     """Accelerations, rad/s^2, in the same form; they exist only at points with velocities."""
     received_ns: int = 0
     """When the message arrived, ns of the node's clock."""
-    making: float = 0.0
-    """Time, s, in addition to publish.lead_time, that making its trajectory takes."""
 
     @cached_property
     def ends(self) -> np.ndarray:
