@@ -21,6 +21,7 @@ from ros_client import RosClient
 
 from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import Rejection
+from traj_integrator_interfaces.srv import Stop
 from traj_integrator_ros.client import IntegratorClient, JointMotion, Refused, Trajectories
 from traj_integrator_ros.kernels import acceleration_step
 
@@ -88,9 +89,12 @@ def test_what_is_published_comes_back_as_arrays_with_its_stamp(
         one.on_rejection(rejections.append)
         one.wait_until_active()
         fields = {"dt": DT_S, "control_space": "acceleration"}
-        stamps = [one.publish(np.full((2, 4, 3), scale), **fields) for scale in (0.1, np.nan)]
+        stamps = [one.publish(np.full((2, 4, 3), 0.1), **fields)]
+        wait_until(lambda: motions)  # A node that is late leaves out what a newer message replaces.
+        stamps.append(one.publish(np.full((2, 4, 3), np.nan), **fields))
+        wait_until(lambda: rejections)
         one.publish_positions([[0.1, 0.0, 0.0], [0.2, 0.0, 0.0]], [0.5, 1.0], joint_names=JOINTS)
-        wait_until(lambda: len(motions) == 2 and rejections)
+        wait_until(lambda: len(motions) == 2)
         one.publish(np.zeros((2, 4, 3)), **fields)
         wait_until(lambda: len(batches) == 2)
     assert "ArithmeticError: of the callback" in capfd.readouterr().err
@@ -236,6 +240,25 @@ def test_calls_survive_a_restart_of_the_node_and_time_out_without_one(start_node
         left.result()
     with pytest.raises(RuntimeError, match="closed"):
         one.integrate(ACTIONS, **FIELDS)
+
+
+def test_a_call_is_not_over_when_one_copy_of_its_request_comes_too_late(
+    their_node: tuple[Node, SingleThreadedExecutor],
+) -> None:
+    service = their_node[0].create_service(Stop, "/late/traj_integrator/stop", lambda _, response: response)
+    headers: list[object] = []
+
+    def take() -> None:
+        headers.extend(filter(None, service.handle.service_take_request(Stop.Request)[1:]))
+
+    with IntegratorClient("/late/traj_integrator", retry_after_s=0.2) as one:
+        began = one.futures.stop()
+        wait_until(lambda: len(headers) == 2, take)
+        service.send_response(Stop.Response(message="busy: stop: expected a turn within 0.5 s"), headers[1])
+        time.sleep(0.1)
+        assert not began.done()
+        service.send_response(Stop.Response(success=True, message="braking"), headers[0])
+        assert began.result(timeout=20.0).message == "braking"
 
 
 def wait_until(condition: object, step: object = partial(time.sleep, 0.02), within_s: float = 20.0) -> None:

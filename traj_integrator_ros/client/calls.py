@@ -17,12 +17,16 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.task import Future as RclpyFuture
 
+from ..requests.rejection import RejectionReason
+
 _DEPTH = 1000
 """Depth of the queue of responses; a response that is displaced from it is lost."""
 _POLL_S = 0.02
 """Period, s, of checks whether calls in progress are due again or over."""
 _IDLE_S = 0.2
 """Longest wait of the thread, s, while no call is in progress."""
+_BUSY = f"{RejectionReason.BUSY.value}: "
+"""What the message of a response begins with if the call waited for too long."""
 _FORKED = "expected clients in one process, got a fork of it, where none of its threads run: start workers by spawn"
 
 
@@ -182,7 +186,13 @@ class Calls:
                 call.deadline = now + call.timeout_s
             call.due = now + call.retry_after_s
             call.sent.append(call.client.call_async(call.request))
-            call.sent[-1].add_done_callback(lambda found: self._finish(call, found.exception() or found.result()))
+            call.sent[-1].add_done_callback(lambda found: self._answered(call, found.exception() or found.result()))
+
+    def _answered(self, call: _Call, found: object) -> None:
+        """Take a response. That one of several copies of a request came too late says nothing about the others."""
+        waits = any(not one.done() for one in call.sent)
+        if not (waits and getattr(found, "message", "").startswith(_BUSY)):
+            self._finish(call, found)
 
     def _finish(self, call: _Call, found: object) -> None:
         """Set the result of a call to a response or an error, unless it has one already."""

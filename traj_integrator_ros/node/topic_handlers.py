@@ -59,8 +59,8 @@ _STAYS_BUSY_S = 0.5
 """Time, s, after input or a motion in which the robot is supervised as often as before: its states arrive late."""
 _LOOKS_S = 2e-3
 """Longest time, s, that a stop waits while a large batch is computed."""
-_AGAIN_S = 0.8 * SUPERVISION_PERIOD_S
-"""Shortest time, s, between two supervisions: shorter than the timer's period, since its calls jitter."""
+_AGAIN = 0.8
+"""Shortest time between two supervisions as a share of the timer's period, whose calls jitter."""
 _TURN_S = 5e-3
 """Time, s, after which the executor has its turn again: parameters, transitions and goals wait there."""
 Result = TypeVar("Result")
@@ -107,8 +107,8 @@ class TopicHandlers:
         for trajectory in rehearse(parameters, engine):
             self._writer.serialize(trajectory.points, (0, 0))
         self._brake_reason, self._busy_s = "", time.monotonic()
-        self._due_s = 0.0
-        """When the robot is to be supervised next, s of the steady clock."""
+        self._supervised_s = self._due_s = 0.0
+        """When the robot was supervised and is to be supervised next, s of the steady clock."""
         self._later: Callable[[], None] | None = None
         self._later_s = 0.0
         """Least urgent work, and when it is done whatever else waits, s of the steady clock."""
@@ -299,7 +299,9 @@ class TopicHandlers:
             if time.monotonic() > until_s:
                 self.wake()  # The executor has other work, too.
                 break
-        self.entities.supervise_every(self._period_s())
+        period_s = self._period_s()
+        self.entities.supervise_every(period_s)
+        self._due_s = self._supervised_s + _AGAIN * period_s
         if self._later is not None and not (intake.waits and time.monotonic() < self._later_s):
             work, self._later = self._later, None
             work()
@@ -339,7 +341,7 @@ class TopicHandlers:
         self.turn()
 
     def _period_s(self) -> float:
-        """Return the time until the next supervision, s; while the robot rests, messages bring the next one forward."""
+        """Return the time from one supervision to the next, s."""
         now_s = time.monotonic()
         active = self.state == ACTIVE
         if self.services.waits or self.goal_server.is_busy or (active and self.pipeline.is_busy(self.now_ns())):
@@ -359,7 +361,8 @@ class TopicHandlers:
 
     def _supervise(self) -> None:
         """Read the messages that have arrived, and publish what the supervision demands."""
-        self._due_s = time.monotonic() + _AGAIN_S
+        self._supervised_s = time.monotonic()
+        self._due_s = self._supervised_s + _AGAIN * SUPERVISION_PERIOD_S
         if self.state != ACTIVE:
             self._states.poll()
             return
