@@ -33,10 +33,8 @@ _AT_START_RAD = 0.01
 """Distance, rad or m, up to which the first row of a path counts as the robot's own position: MoveIt's default."""
 _OF_PACE = 1.5
 """Factor on the mean speed of a plan, since its first step may be the fastest one."""
-_PASSES_NS = 50_000_000
-"""Time between two positions that the command has passed, ns: no motion goes far in between."""
-_MOST_PASSED = 40
-"""Largest number of such positions."""
+_PASSED = 40
+"""Number of positions that the command has passed since a plan was made: no motion goes far in between."""
 _ANEW = "; a policy that went on while the robot was slowed or stopped begins anew from where it is (~/committed)"
 """What the sender of a plan that begins elsewhere has to do: a part of the refusal."""
 _TAKEN_ANEW = " for no known reason; if it is there, deactivate and activate the node"
@@ -127,8 +125,8 @@ class Beginning:
             else:
                 executed = present.rest_from(blend_ns)
                 places = np.vstack([places, executed.coefficients[:, 0], executed.end.position])
-            step_ns = max((until_ns - since_ns) // _MOST_PASSED, _PASSES_NS)
-            passed = map(self.published.state_at, [*range(since_ns, until_ns, step_ns), until_ns])
+            times_ns = np.linspace(since_ns, until_ns, _PASSED).astype(np.int64).tolist()
+            passed = map(self.published.state_at, times_ns)
             places = np.vstack([places, *(state.position for state in passed if state is not None)])
         joint = int(beyond().argmax())
         if not beyond()[joint] > 0:
