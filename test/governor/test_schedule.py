@@ -240,9 +240,9 @@ def test_what_happens_at_replacements_is_reported() -> None:
 
 def test_brakes_and_chunks_that_come_too_late_for_them_are_counted() -> None:
     node = moving_node()
-    node.published.executed.observe(ns(NOW_S + 1.9))
+    node.published.executed.observe(node.published.last, ns(NOW_S + 1.9))
     assert node.published.executed.report().brakes == 0
-    node.published.executed.observe(ns(NOW_S + 2.06))
+    node.published.executed.observe(node.published.last, ns(NOW_S + 2.06))
     assert (node.published.executed.report().brakes, node.published.executed.report().starved) == (1, 0)
     trajectory = node.send(positions(2.08, 8), dt=0.05, now=NOW_S + 2.06)
     assert (node.published.executed.report().brakes, node.published.executed.report().starved) == (1, 1)

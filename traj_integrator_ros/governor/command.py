@@ -76,7 +76,6 @@ class Command:
         if self.report is None:
             self._status = ControllerStatus.UNKNOWN
         self.guard.forget_command()
-        self.executed.drop()
 
     # What is sent
 
@@ -88,7 +87,7 @@ class Command:
 
     def record(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Record a trajectory that has just been sent."""
-        self.executed.take(trajectory, self.motion_clock.at(now_ns))
+        self.executed.take(trajectory, self.last, self.motion_clock.at(now_ns))
         if trajectory.plan is not None:
             self.newest_origin_ns = max(self.newest_origin_ns, trajectory.plan.origin_ns)
         if self.report is not None or not self._own:

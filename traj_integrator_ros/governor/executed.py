@@ -43,33 +43,27 @@ class Executed:
         """Counts by the names of the fields of `ExecutionReport`."""
         self._margins: deque[float] = deque(maxlen=MOST_KEPT)
         self._seam, self._delay = np.zeros(3), 0.0
-        self.drop()
+        self._braked_ns = 0
+        """Start of the motion whose brake was counted last, ns."""
 
-    def drop(self) -> None:
-        """Forget the last motion: it is not executed any more."""
-        self._last: ExecutableTrajectory | None = None
-        self._brake_counted = False
-
-    def take(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
-        """Take note of a trajectory that has just been published."""
-        self.observe(max(trajectory.start_ns, now_ns))
+    def take(self, trajectory: ExecutableTrajectory, last: ExecutableTrajectory | None, now_ns: int) -> None:
+        """Take note of a trajectory that has just been published after the last one."""
+        self.observe(last, max(trajectory.start_ns, now_ns))
         if trajectory.due_ns > trajectory.start_ns:
             self._margins.append((trajectory.due_ns - now_ns) * NANOSECOND_S)
             self.counts["late"] += self._margins[-1] < 0
         if trajectory.seam_offset is not None:
-            self.counts["starved"] += self._brake_counted
+            self.counts["starved"] += last is not None and last.start_ns == self._braked_ns
             self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam_offset)).max(axis=1))
         self.counts["dropped_steps"] += trajectory.dropped
         self.counts["slowed"] += trajectory.delay > 0
         self._delay = max(self._delay, trajectory.delay)
-        self._last, self._brake_counted = trajectory, False
 
-    def observe(self, now_ns: int) -> None:
-        """Notice that a brake has begun."""
-        last = self._last
+    def observe(self, last: ExecutableTrajectory | None, now_ns: int) -> None:
+        """Notice that the brake of the last motion has begun."""
         if last is not None and (now_ns - last.start_ns) * NANOSECOND_S >= last.motion.plan_until:
-            self.counts["brakes"] += not self._brake_counted
-            self._brake_counted = True
+            self.counts["brakes"] += last.start_ns != self._braked_ns
+            self._braked_ns = last.start_ns
 
     def report(self) -> ExecutionReport:
         """Return the report, and reset what counts since the last one."""

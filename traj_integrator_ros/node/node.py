@@ -210,7 +210,7 @@ class IntegratorNode(LifecycleNode):
         handlers, published = self._handlers, self._published
         now_ns = 0 if handlers is None else handlers.read()
         if handlers is not None:
-            published.executed.observe(published.motion_clock.at(now_ns))
+            published.executed.observe(published.last, published.motion_clock.at(now_ns))
         status = NodeStatus(
             lifecycle_state=handlers.state if handlers else self._unconfigured,
             failure=self._failure,
