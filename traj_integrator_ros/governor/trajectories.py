@@ -109,10 +109,13 @@ class TrajectoryMaker:
         self.refuse_or_warn(self.beginning.mismatch(plan, present, begin_ns, now_ns), RejectionReason.START_MISMATCH)
         soonest_ns = begin_ns if present.start_ns <= at_ns else at_ns + self._lead_ns
         begin_ns, dropped = schedule(plan, begin_ns, at_ns, soonest_ns)
+        state = present.state_at(begin_ns)
         if 0 < dropped == len(plan.steps):  # The controller goes to its beginning for the sequences that follow.
-            over = Reference(present, np.empty(0))
-            return self._task(plan, lambda _: over, present, begin_ns, now_ns, dropped)
-        if plan.untimed:
+
+            def read(_: Interpolation) -> Reference:
+                return Reference(present, np.empty(0))
+
+        elif plan.untimed:
             stop = present.rest_from(begin_ns)
             if stop.duration > MOMENT_S:
                 stop = min(stop, self._fastest_stop(present, begin_ns), key=lambda motion: motion.duration)
@@ -120,19 +123,6 @@ class TrajectoryMaker:
             read = partial(self._along, self._standing(plan, stop.end), stop, begin_ns)
         else:
             read = self._reader(plan, present, begin_ns)
-        return self._task(plan, read, present, begin_ns, now_ns, dropped)
-
-    def _task(
-        self,
-        plan: Plan,
-        read: Callable[[Interpolation], Reference],
-        present: PlannedMotion,
-        begin_ns: int,
-        now_ns: int,
-        dropped: int,
-    ) -> Task:
-        """Return a task, with the commanded state where it begins, and the bounds of the blend from there."""
-        state = present.state_at(begin_ns)
         stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         last, by_speed = self._published.last, plan.is_velocities and plan.start is None
         is_delayed = last is not None and last.delay > 0  # The motion sent last is behind its plan.
@@ -202,7 +192,7 @@ class TrajectoryMaker:
             late = began_ns * NANOSECOND_S + found.planned.duration - plan.duration
             found = found._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return self._executable(plan, present, found, task.begin_ns, now_ns, task.dropped, steps)
+            return self._executable(present, found, task.begin_ns, now_ns, task=task, steps=steps)
 
     def _gently(self, found: Found) -> Found:
         """Slow the beginning of a motion in directions in which joints were stopped."""
@@ -230,7 +220,7 @@ class TrajectoryMaker:
             require_begun(present, self._at(now_ns))
         blend_ns = max(present.start_ns, self._at(now_ns)) + self._lead_ns
         stop = self._fastest_stop(present, blend_ns)
-        return self._executable(None, present, Found(stop, stop), blend_ns, now_ns)
+        return self._executable(present, Found(stop, stop), blend_ns, now_ns)
 
     def _fastest_stop(self, planned: PlannedMotion, blend_ns: int) -> Motion:
         """Return the fastest stop of a motion, which may be as fast as the motion itself."""
@@ -245,7 +235,7 @@ class TrajectoryMaker:
         begin = present.state_at(blend_ns).position
         end = np.clip(begin + way, bounds.position_min, bounds.position_max)
         motion = fastest(np.stack([begin, end]), rates, self._parameters.joint_names).motion
-        return self._executable(None, present, Found(motion, motion), blend_ns, now_ns)
+        return self._executable(present, Found(motion, motion), blend_ns, now_ns)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
         """Return the motion in execution within lowered limits: slowed along its path or, failing that, stopped.
@@ -276,7 +266,7 @@ class TrajectoryMaker:
             return self.stop(now_ns)
         steps = steps and steps._replace(times=found.times)
         within = Found(found.motion, found.motion, delay=found.motion.duration - rest.duration)
-        return self._executable(None, present, within, blend_ns, now_ns, steps=steps)
+        return self._executable(present, within, blend_ns, now_ns, steps=steps)
 
     # Refusals, and the message
 
@@ -303,12 +293,12 @@ class TrajectoryMaker:
 
     def _executable(
         self,
-        plan: Plan | None,
         present: PlannedMotion,
         found: Found,
         blend_ns: int,
         now_ns: int,
-        dropped: int = 0,
+        *,
+        task: Task | None = None,
         steps: Steps | None = None,
     ) -> ExecutableTrajectory:
         """Return the trajectory from the controller's present command on."""
@@ -318,7 +308,7 @@ class TrajectoryMaker:
         begins_ns = max(present.start_ns, self._at(now_ns) - self._published.clock.unsure_ns)
         if blend_ns > begins_ns and (self._parameters.publish_lead_in or not present.follows):
             before = present.between(begins_ns, blend_ns)
-            if before.moves or plan is None or not plan.is_complete:
+            if before.moves or task is None or not task.plan.is_complete:
                 motion, start_ns = continued(before, motion), begins_ns
         motion = motion.without_slivers()
         points = points_of(motion)
@@ -331,8 +321,8 @@ class TrajectoryMaker:
             points=points,
             due_ns=blend_ns,
             meant=meant,
-            plan=plan,
+            plan=task and task.plan,
             delay=found.delay,
-            dropped=dropped,
+            dropped=0 if task is None else task.dropped,
             seam_offset=State(*state.beyond(meant.state_at(blend_ns))) if present.follows else None,
         )
