@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -79,10 +79,3 @@ def cases_of(name: str, quick: bool) -> Iterator[Case]:
     if missing := [library for library in needed if find_spec(library) is None]:
         raise CannotRun(f"{missing[0]} cannot be imported")
     yield from getattr(import_module(module, __package__), name)(quick)
-
-
-def sizes(quick: bool, only: int | None, few: Sequence[int], many: Sequence[int]) -> Sequence[int]:
-    """Return the sizes for a quick run or a whole one, or the one that tests ask for."""
-    if only is not None:
-        return (only,)
-    return few if quick else many

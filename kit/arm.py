@@ -22,7 +22,6 @@ class Robot(Controller):
         droop: sag of the joints below their command, `[joints]`, rad; the controller does not know it.
         quantization: step of the encoder, rad. 0: none.
         noise: standard deviation of measured positions, rad.
-        play: play of the gears, rad: the joints stand still while the command turns back by less.
         seed: seed of the noise.
         options: arguments of `Controller`.
     """
@@ -35,7 +34,6 @@ class Robot(Controller):
         droop: Sequence[float] | None = None,
         quantization: float = 0.0,
         noise: float = 0.0,
-        play: float = 0.0,
         seed: int = 0,
         **options: object,
     ) -> None:
@@ -43,8 +41,8 @@ class Robot(Controller):
         self.lag = round(lag * SECOND / self.period)
         self.droop = np.zeros(len(self.joints)) if droop is None else np.asarray(droop, float)
         self.quantization, self.noise, self._random = quantization, noise, np.random.default_rng(seed)
-        self.play, self.wall = play, np.inf
-        """Play of the gears, rad; `wall` is the position of an obstacle, rad, which no joint passes."""
+        self.wall = np.inf
+        """Position of an obstacle, rad, which no joint passes."""
         self.frozen = False
         """True if the joints stand still whatever is commanded (a protective stop)."""
         self.off = False
@@ -96,13 +94,11 @@ class Robot(Controller):
         elif count:
             self._commands = [*self._commands, *commands[0]][-self.lag - 2 :]
             before, there = (self._commands[max(len(self._commands) - 1 - self.lag - k, 0)] for k in (1, 0))
+            if np.isfinite(self.wall):
+                before, there = self._place, np.minimum(there, self.wall)
             moved = (there - before) * SECOND / self.period
-            if self.play or np.isfinite(self.wall):
-                before, half = self._place, self.play / 2
-                there = np.minimum(np.clip(before, there - half, there + half), self.wall)
-                moved = (there - before) * SECOND / self.period
             self._place = there
-            is_stated = self.lag == 0 and self.scaling == 1 and not self.play and not np.isfinite(self.wall)
+            is_stated = self.lag == 0 and self.scaling == 1 and not np.isfinite(self.wall)
             self._speed = commands[1, -1].copy() if is_stated else moved
         return commands
 

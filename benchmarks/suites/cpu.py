@@ -21,7 +21,7 @@ from traj_integrator_ros.kernels.integration_utils import (
 )
 
 from ..problems import DOF, DT, HORIZON, Problem, Step
-from ..registry import Case, Run, sizes
+from ..registry import Case, Run
 
 # Least speed-up over the matrix form, forward and torch.autograd.grad, by batch.
 MATRIX_TARGETS = {1: 3.0, 100: 6.0, 1000: 15.0, 10_000: 15.0}
@@ -30,9 +30,9 @@ DROPIN_TARGET = 0.87
 COPY_TARGET = 0.7
 
 
-def cpu_entries(quick: bool, only: int | None = None) -> Iterator[Case]:
+def cpu_entries(quick: bool) -> Iterator[Case]:
     """Time the public function and, for comparison, every other entry, from the one that demands most of the caller."""
-    for batch in sizes(quick, only, (1, 100), (1, 100, 10_000)):
+    for batch in (1, 100) if quick else (1, 100, 10_000):
         problem = Problem("clique", batch, HORIZON, DOF, starts=True)
         yield problem.case(
             "clique by each entry, forward + vjp",
@@ -43,17 +43,17 @@ def cpu_entries(quick: bool, only: int | None = None) -> Iterator[Case]:
         )
 
 
-def cpu_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
+def cpu_kernels(quick: bool) -> Iterator[Case]:
     """Time forward and backward: beside the matrix form, by the drop-in, and the loops alone beside a copy."""
     name = "clique, forward + autograd.grad"
-    for batch in sizes(quick, only, (*MATRIX_TARGETS,), (*MATRIX_TARGETS,)):
+    for batch, target in MATRIX_TARGETS.items():
         problem = Problem("clique", batch, HORIZON, DOF, starts=True)
         published, function = problem.by_autograd("matrix form", matrix_form), problem.by_autograd("clique_step")
-        targets = {published.name: MATRIX_TARGETS[batch]} if batch in MATRIX_TARGETS else {}
+        targets = {published.name: target}
         yield problem.case(name, problem.by_autograd(), published, limit=problem.copies(2), targets=targets)
         mine = problem.by_autograd("ours", dropin_step(problem))
         yield problem.case(f"drop-in {name}", mine, function, published, targets={function.name: DROPIN_TARGET})
-    problem = Problem("clique", only or 10_000, HORIZON, DOF, starts=True)
+    problem = Problem("clique", 10_000, HORIZON, DOF, starts=True)
     mine, targets = problem.by_calling("ours", borrowed_memory(problem)), {"limit": COPY_TARGET}
     yield problem.case("clique, both ways, reused buffers", mine, limit=problem.copies(2), targets=targets)
 

@@ -16,7 +16,7 @@ from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS, quadratic_cost
 
 from ..problems import DOF, DT, HORIZON, Problem
-from ..registry import CannotRun, Case, Contender, sizes
+from ..registry import CannotRun, Case, Contender
 from .scaling import by_engine
 
 LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
@@ -29,7 +29,6 @@ ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
 WORKLOAD_BATCHES = (500, 2000, 10_000, 100_000)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DEVICE = "cuda"
-"""Tests run the cases on the CPU."""
 
 
 def needs_device() -> None:
@@ -38,10 +37,10 @@ def needs_device() -> None:
         raise CannotRun("no CUDA device")
 
 
-def cuda_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
+def cuda_kernels(quick: bool) -> Iterator[Case]:
     """Forward and backward through autograd, as a user calls them, beside the other ways in torch."""
     needs_device()
-    batch = only or PEER_ELEMENTS // (HORIZON * DOF)
+    batch = PEER_ELEMENTS // (HORIZON * DOF)
     problem, compiled = Problem("clique", batch, HORIZON, DOF, device=DEVICE), torch.compile(slices, dynamic=False)
     # In float32 the peers' own rounding grows with the order of the derivative.
     others = [
@@ -60,36 +59,35 @@ def slices(action: Tensor, start: Tensor) -> Sequence[Tensor]:
     return outputs
 
 
-def cuda_sweep(quick: bool, only: int | None = None) -> Iterator[Case]:
+def cuda_sweep(quick: bool) -> Iterator[Case]:
     """Both directions of every map at every batch that the device holds: from a graph, eagerly, and a copy."""
     needs_device()
     for name in ("clique", "acceleration_zoh") if quick else MAPS:
         elements = min(QUICK_ELEMENTS if quick else LARGE_ELEMENTS, most_elements())
-        for batch in (*sizes(quick, only, BATCHES, BATCHES), only or elements // (HORIZON * DOF)):
+        for batch in (*BATCHES, elements // (HORIZON * DOF)):
             problem = Problem(name, batch, HORIZON, DOF, device=DEVICE)
             eager = problem.by_autograd("eager")
-            ours = replayed(eager) if DEVICE.startswith("cuda") else problem.by_autograd()
             options = {"most_us": REPLAY_MOST_US} if (name, batch) == ("clique", SMALL_BATCH) else {}
             targets = {} if batch in BATCHES else {"limit": BANDWIDTH_TARGET}
-            yield problem.case(name, ours, eager, limit=problem.copies(), targets=targets, **options)
+            yield problem.case(name, replayed(eager), eager, limit=problem.copies(), targets=targets, **options)
 
 
-def cuda_engine(quick: bool, only: int | None = None) -> Iterator[Case]:
+def cuda_engine(quick: bool) -> Iterator[Case]:
     """Host arrays to host arrays, both directions: on the device and on the CPU."""
     needs_device()
-    engines = {device: TrajectoryIntegrator(device) for device in dict.fromkeys((DEVICE, "cpu"))}
-    for batch in sizes(quick, only, (1, 1000), ENGINE_BATCHES):
+    engines = {device: TrajectoryIntegrator(device) for device in (DEVICE, "cpu")}
+    for batch in (1, 1000) if quick else ENGINE_BATCHES:
         problem = Problem("clique", batch, HORIZON, DOF)
         ways = [by_engine(problem, engine, name, copies=True) for name, engine in engines.items()]
         yield problem.case("engine, host to host", *ways)
 
 
-def cuda_workloads(quick: bool, only: int | None = None) -> Iterator[Case]:
+def cuda_workloads(quick: bool) -> Iterator[Case]:
     """Sampling and descent in process (`examples/on_device.py`): what crosses the bus does not depend on the batch."""
     needs_device()
     on_device = runpy.run_path(str(EXAMPLES / "on_device.py"))
     start, goal = np.zeros((2, DOF)), np.full(DOF, 0.3)
-    batches = sizes(quick, only, WORKLOAD_BATCHES[:1], WORKLOAD_BATCHES)
+    batches = WORKLOAD_BATCHES[:1] if quick else WORKLOAD_BATCHES
     for name, batch in itertools.product(("Sampler", "Descent"), batches):
         ways = []
         for device in (DEVICE, "cpu"):

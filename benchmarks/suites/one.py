@@ -25,13 +25,13 @@ POINTS, STATE = 16, 3
 COST = QuadraticCost(*[CostTerm(weight=1.0)] * 4)
 
 
-def cpu_one_trajectory(quick: bool, only: int | None = None) -> Iterator[Case]:
+def cpu_one_trajectory(quick: bool) -> Iterator[Case]:
     """Every map, one trajectory: the sum of all squared outputs, and its gradient for the actions."""
-    peers = {"torch.compile": by_compiled} if only is None else {}  # tests compile nothing
-    if only is None and find_spec("jax"):  # requirements/peers.txt
+    peers = {"torch.compile": by_compiled}
+    if find_spec("jax"):  # requirements/peers.txt
         peers["jax.jit"] = by_jax
     for name, kernel in MAPS.items():
-        if quick and only is None and name not in FEW:
+        if quick and name not in FEW:
             continue
         rows = POINTS if kernel.control_space is ControlSpace.BSPLINE else HORIZON
         action, *start = random(1, rows, DOF), *(random(1, DOF, seed=1 + k) for k in range(STATE))

@@ -42,10 +42,6 @@ class SplineForm:
         """Number of extended control points that represent the start state."""
         return self.degree + (self.layout is BsplineLayout.CUROBO)
 
-    def tail(self, has_goal: bool) -> int:
-        """Number of extended control points after the given ones: they represent the goal or repeat the last one."""
-        return self.head if has_goal else self.degree
-
     def used(self, points: int, has_goal: bool) -> int:
         """Number of given control points that are used: the published layout ignores the last one before a goal."""
         # An int, because symbolic sizes in torch before 2.7 do not accept a bool as a number.

@@ -77,15 +77,13 @@ class ToolParser(argparse.ArgumentParser):
         metavar: str | None = None,
         kind: Callable[[str], object] = filled,
         default: object = None,
-        *,
-        group: argparse._ArgumentGroup | None = None,
     ) -> None:
         """Add an option with a value, or an argument."""
-        (group or self).add_argument(name, help=description, metavar=metavar, type=kind, default=default)
+        self.add_argument(name, help=description, metavar=metavar, type=kind, default=default)
 
-    def flag(self, name: str, description: str, *, group: argparse._ArgumentGroup | None = None) -> None:
+    def flag(self, name: str, description: str) -> None:
         """Add an option without a value."""
-        (group or self).add_argument(name, help=description, action="store_true")
+        self.add_argument(name, help=description, action="store_true")
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """Return the options, by default from the process's arguments; `ros_arguments` are those from --ros-args on."""

@@ -13,17 +13,17 @@ class Progress:
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._total, self._unit, self._told = None, "s", 0.0
+        self._total, self._told = None, 0.0
 
-    def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
-        """Begin a new stage; `total` is its length in seconds (or another unit), if known."""
+    def stage(self, text: str, total_s: float | None = None) -> None:
+        """Begin a new stage, which lasts `total_s`, s, if that is known."""
         if not self._quiet:
-            length = "" if total is None else f" ({total:.0f} {unit})"
+            length = "" if total_s is None else f" ({total_s:.0f} s)"
             print(f"{text}{length} ...", flush=True)
-        self._total, self._unit, self._told = total, unit, time.monotonic()
+        self._total, self._told = total_s, time.monotonic()
 
     def update(self, done: float, detail: str = "") -> None:
-        """Report how much of the stage is done, in its unit."""
+        """Report how much of the stage is done, s."""
         if not self._quiet and self._total is not None and (now := time.monotonic()) - self._told >= EVERY_S:
             self._told = now
-            print(f"  {done:3.0f} of {self._total:.0f} {self._unit}  {detail}", flush=True)
+            print(f"  {done:3.0f} of {self._total:.0f} s  {detail}", flush=True)
