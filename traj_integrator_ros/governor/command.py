@@ -16,15 +16,13 @@ from .controller_reports import ControllerReport, ControllerStatus, found_in, ma
 from .executable import ExecutableTrajectory
 from .executed import Executed
 from .heard import ARRIVES_S, Heard
-from .motion_clock import SAME_RATE, MotionClock, Sought
+from .motion_clock import NEAR_NS, SAME_RATE, MotionClock, Sought
 from .reference import PlannedMotion
 from .robot_clock import STEP_NS, RobotClock
 from .supervision import Guard
 
 _KEPT_NS = 30 * SECOND_NS
 """Time, ns, for which it is known what was commanded."""
-_TRANSPORT_NS = 20_000_000
-"""Longest way of a message, ns: so far from where stamps say, and by a lead, a motion is after a clock was set."""
 _MOST_IN_USE = 64
 """Largest number of motions that the controller may be executing."""
 
@@ -172,7 +170,7 @@ class Command:
 
         def ahead_ns(one: ControllerReport | None) -> int | None:
             at_ns = self.motion_clock.at(one.stamp_ns if one else 0)
-            found_ns = self._found(one, at_ns, self.clock.lead_ns + _TRANSPORT_NS)
+            found_ns = self._found(one, at_ns, self.clock.lead_ns + NEAR_NS)
             return found_ns and found_ns - at_ns
 
         before_ns, after_ns = ahead_ns(before), ahead_ns(report)

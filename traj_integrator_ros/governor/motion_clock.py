@@ -14,7 +14,7 @@ SAME_RATE = 1e-3
 """Smallest difference of two rates that counts: sliders have steps of 0.01."""
 _AGREES_NS = 50_000
 """Largest difference between expected and reported time, ns, that is ignored: 0.05 mrad at 1 rad/s."""
-_NEAR_NS = 20_000_000
+NEAR_NS = 20_000_000
 """Largest distance, ns, of a motion from where the rates predict it: controllers enter messages late."""
 _UNSETTLED_NS = SECOND_NS
 """Time after a change of the rate, ns, in which joints are compared with reported motions, not with predictions."""
@@ -95,7 +95,7 @@ class MotionClock:
         begun_ns, span_ns = self.at(before_ns), robot_ns - before_ns
         # The rate has changed somewhere between the two reports.
         expected_ns = begun_ns + round((rate + self.rate) / 2 * span_ns)
-        found_ns = seen(expected_ns, span_ns + _NEAR_NS)
+        found_ns = seen(expected_ns, span_ns + NEAR_NS)
         found_ns = expected_ns if found_ns is None else found_ns
         if rate == self.rate == 1.0:  # No motion is ahead of its own times: the stamp is that of an earlier cycle.
             found_ns = min(found_ns, max(robot_ns, expected_ns))
