@@ -132,7 +132,7 @@ class Commands:
     def _comparable(self, now_ns: int) -> MeasuredState:
         """Return the latest joint state whose command is known: in scaled motions, one before the last report."""
         latest, present = self._joint_states.latest(now_ns, 0.0), self._published
-        if present.report is None or present.motion_clock.is_settled(now_ns):
+        if present.report is None or not present.motion_clock.is_scaled:
             return latest
         known = (one for one in reversed(self._joint_states.recent) if one.stamp_ns <= present.report.stamp_ns)
         return next(known, latest)

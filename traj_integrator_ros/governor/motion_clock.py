@@ -16,8 +16,6 @@ _AGREES_NS = 50_000
 """Largest difference between expected and reported time, ns, that is ignored: 0.05 mrad at 1 rad/s."""
 NEAR_NS = 20_000_000
 """Largest distance, ns, of a motion from where the rates predict it: controllers enter messages late."""
-_UNSETTLED_NS = SECOND_NS
-"""Time after a change of the rate, ns, in which joints are compared with reported motions, not with predictions."""
 _ENTERS_S = 3e-3
 """Time, s, from making a motion until the controller begins it, besides the way of the message."""
 _LONGEST_WAY_S = 0.05
@@ -55,10 +53,6 @@ class MotionClock:
     def is_scaled(self) -> bool:
         """True if motions are executed more slowly than planned: messages then begin when they arrive."""
         return self.rate != 1.0
-
-    def is_settled(self, robot_ns: int) -> bool:
-        """Return whether the rate is 1, and has been for a while."""
-        return not self.is_scaled and not 0 <= robot_ns - self._known[-1].robot_ns < _UNSETTLED_NS
 
     def at(self, robot_ns: int) -> int:
         """Return the time of this clock at a time of the robot's clock, ns."""

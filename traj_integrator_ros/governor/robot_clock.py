@@ -4,8 +4,8 @@ from __future__ import annotations
 
 STEP_NS = 5_000_000
 """Smallest jump of a clock, ns, that shows that it was set."""
-_WINDOW_NS = 10_000_000_000
-"""Time, ns, over which the shortest transport is sought: over longer times, clocks drift by a millisecond."""
+_DRIFT = 1e-4
+"""Largest drift of two clocks, by which the shortest transport that was seen may be shorter by now."""
 _SURE_NS = 40_000_000
 """Time, ns, in which stamps must agree on another offset. Those that were held up arrive faster than they were made."""
 _LATE_NS = 300_000_000
@@ -18,8 +18,8 @@ class Stamps:
     def __init__(self) -> None:
         self.ahead_ns: int | None = None
         """Time by which the clock is ahead, less the shortest transport, ns; None if unknown."""
-        self._begun_ns = self._lately_ns = 0
-        """When the present window began, and the largest such time in it, ns."""
+        self._arrived_ns = 0
+        """When the last stamp that agreed arrived, ns."""
         self._other: tuple[int, int] | None = None
         """Arrival of the first stamp of those in a row that contradict all others, and how far it was ahead, ns."""
 
@@ -36,11 +36,9 @@ class Stamps:
                 self._other = other = arrived_ns, ahead_ns
             if arrived_ns - other[0] < (_SURE_NS if best is None or ahead_ns > best else late_ns):
                 return False
-            best, self._begun_ns, self._lately_ns = ahead_ns, arrived_ns, ahead_ns
-        elif arrived_ns - self._begun_ns > _WINDOW_NS:
-            best, self._begun_ns, self._lately_ns = self._lately_ns, arrived_ns, ahead_ns
-        self._other, self._lately_ns = None, max(self._lately_ns, ahead_ns)
-        self.ahead_ns = max(best, ahead_ns)
+            best = ahead_ns
+        self.ahead_ns = max(best - round(_DRIFT * (arrived_ns - self._arrived_ns)), ahead_ns)
+        self._other, self._arrived_ns = None, arrived_ns
         return True
 
 
