@@ -65,6 +65,27 @@ def test_an_arm_that_was_held_for_a_moment_follows_its_stream_again() -> None:
     assert not arm.refused and arm.place[0] > begin + 0.3
 
 
+@pytest.mark.parametrize("creeps", [0.0, 0.005, -0.01])
+def test_an_arm_that_creeps_where_it_was_stopped_rests_after_a_second(creeps: float) -> None:
+    """A hand slides along a wall by some mm/s for as long as it is pressed there; nothing reports the command."""
+
+    def read(arm: ArmLoop, _: np.ndarray) -> np.ndarray:
+        most = WALL + creeps * max(arm.time - 1.0, 0.0)
+        return np.minimum(arm.command(arm.time - 0.04)[0], most)
+
+    node, ahead = SimulatedNode(1, limits__assumed_velocity=2.0, start_from="previous"), 0.04 * np.arange(1, 25)
+    arm = ArmLoop(node, read, reports=False)
+    arm.run(0.3)
+    arm.run(1.0, chunks(arm, lambda time: 0.5 * (time - 0.3 + ahead)))
+    guard = node.published.guard
+    assert guard.brakes == 1 and guard.reason
+    arm.run(1.2)
+    assert not guard.reason
+    arm.refused.clear()
+    arm.run(1.5, chunks(arm, lambda time: arm.place[0] - 0.2 * ahead))
+    assert guard.brakes == 1 and not arm.refused and arm.place[0] < WALL - 0.05
+
+
 @pytest.mark.parametrize("droop", [-0.0176, 0.03])
 def test_the_command_does_not_lead_an_arm_on_that_hangs_below_it(droop: float) -> None:
     def read(arm: ArmLoop, _: np.ndarray) -> np.ndarray:

@@ -44,13 +44,13 @@ class Guard:
         """Where joints were at the brake, rad, `[dof]`; None if the command may not go back there, or has gone back."""
         self._explained: np.ndarray | None = None
         """Joints, bool `[dof]`, whose measured velocity explained their position at the brake; None if all followed."""
-        self.offset = self.stopped = np.zeros(())
+        self.offset = self.stopped = self._met = np.zeros(())
         """Distance of measured joints from their command that nothing explains, rad; directions in which joints were
-        stopped, -1, 0 or 1, until they have followed again, `[dof]`.
+        stopped, -1, 0 or 1: until they have followed again, and until the next brake, `[dof]`.
         """
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
-        self._resting_since_ns, self._rested_at = 0, np.zeros(0)
+        self._resting_since_ns, self._compared_ns, self._rested_at = 0, 0, np.zeros(0)
 
     @property
     def is_busy(self) -> bool:
@@ -70,8 +70,10 @@ class Guard:
             self.grips.take(position, self.monitor.commanded, stamp_ns, allowance.grip)
         if len(self._rested_at) != len(position):
             self._rested_at = position
-        if (np.abs(position - self._rested_at) > RESTS * REST_S * allowance.full_speed).any():
-            self._resting_since_ns, self._rested_at = stamp_ns, position
+        moves = (np.abs(position - self._rested_at) > RESTS * REST_S * allowance.full_speed).any()
+        self._resting_since_ns = stamp_ns if moves else self._resting_since_ns
+        if moves or (stamp_ns - self._compared_ns) * NANOSECOND_S >= REST_S:  # A joint that only creeps rests.
+            self._rested_at, self._compared_ns = position, stamp_ns
         if self._began is not None and not self.reason:
             went, led = np.stack([position, self.monitor.commanded]) - self._began
             follows = (went * led > 0) & (np.minimum(abs(went), abs(led)) >= _FOLLOWS * allowance.full_speed)
@@ -81,7 +83,7 @@ class Guard:
         """Return why the robot is to be braked, which is the joint that exceeds a threshold most; None if none does."""
         growth, threshold = np.abs(self.monitor.growth), self.monitor.threshold
         # It moves away from what it met, against which the integrators of drives press for a while.
-        if (self.stopped * self.monitor.velocity).sum() < 0:
+        if np.count_nonzero(self.stopped) and (self._met * self.monitor.velocity).sum() < 0:
             threshold = np.maximum(threshold, allowance.distance)
         further = (growth, threshold, "gets {:.4g} further")
         for found, most, what in ((self.deviation, allowance.distance, "is {:.4g}"), further):
@@ -102,9 +104,7 @@ class Guard:
 
     def refusal(self) -> Rejected:
         """Return the refusal of sequences while the robot is braked."""
-        is_off = self.kind is RejectionReason.CONTROLLER_UNAVAILABLE
-        source, until = ("controller_state", "it is back") if is_off else ("node", "the robot rests")
-        return Rejected(self.kind, f"{source}: {self.reason}; rejecting until {until}")
+        return Rejected(self.kind, f"node: {self.reason}; rejecting until the robot rests")
 
     def brake(self, found: Rejected, states: Sequence[MeasuredState], allowance: Allowance) -> None:
         """Record that the robot is braked, why, and its states before (the last of them is the present one)."""
@@ -114,10 +114,11 @@ class Guard:
         if found.reason is not RejectionReason.DEVIATION:
             return
         self.back_to, watched = monitor.held_by, allowance.watched
-        self._explained = (unexplained(states) <= _JUMPED * np.abs(monitor.off)) | ~watched
+        jumped = np.maximum(_JUMPED * np.abs(monitor.off), _REACHED * allowance.distance)
+        self._explained = (unexplained(states) <= jumped) | ~watched
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
         met = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
-        self.stopped = np.where(watched, met, 0.0)
+        self.stopped = self._met = np.where(watched, met, 0.0)
 
     def way_back(self, command: np.ndarray | None, allowance: Allowance) -> np.ndarray | None:
         """Return how far a command goes back once after a brake, rad, `[dof]`; None if it stands where it is.
@@ -134,15 +135,16 @@ class Guard:
 
     def rests(self, now_ns: int, allowance: Allowance) -> bool:
         """Return whether the joints have rested for 0.1 s, or for 1 s if they stand away from their command."""
-        is_away = bool(self.reason) and self.back_to is None and self._is_away(allowance)
+        is_away = bool(self.reason) and self.back_to is None and self._is_away(allowance, _AWAY)
         return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if is_away else REST_S)
 
     def was_moved(self, allowance: Allowance) -> bool:
         """Return whether the robot was moved away from its command, and stands there."""
-        return self._explained is not None and bool(self._explained.all()) and self._is_away(allowance)
+        is_explained = self._explained is not None and bool(self._explained.all())
+        return is_explained and self._is_away(allowance, _REACHED)
 
-    def _is_away(self, allowance: Allowance) -> bool:
-        return bool((self.deviation > _AWAY * allowance.distance).any())
+    def _is_away(self, allowance: Allowance, share: float) -> bool:
+        return bool((self.deviation > share * allowance.distance).any())
 
     def recover(self) -> None:
         """End a brake, since the robot rests: the next sequence may begin where the command stands."""
