@@ -104,7 +104,9 @@ class Guard:
 
     def refusal(self) -> Rejected:
         """Return the refusal of sequences while the robot is braked."""
-        return Rejected(self.kind, f"node: {self.reason}; rejecting until the robot rests")
+        is_off = self.kind is RejectionReason.CONTROLLER_UNAVAILABLE
+        source, until = ("controller_state", "it is back") if is_off else ("node", "the robot rests")
+        return Rejected(self.kind, f"{source}: {self.reason}; rejecting until {until}")
 
     def brake(self, found: Rejected, states: Sequence[MeasuredState], allowance: Allowance) -> None:
         """Record that the robot is braked, why, and its states before (the last of them is the present one)."""
