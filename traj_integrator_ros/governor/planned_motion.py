@@ -54,7 +54,8 @@ class Task(NamedTuple):
 class Found(NamedTuple):
     """A motion to a plan and along it, whenever it begins."""
 
-    motion: Motion
+    motion: Motion | None
+    """None if there is none that may be executed."""
     planned: Motion
     """The planned motion itself, which later plans continue."""
     into_ns: int = 0
@@ -63,8 +64,12 @@ class Found(NamedTuple):
     """Time by which the plan was slowed, s."""
     passes: np.ndarray = np.empty(0)
     """Times of the motion at the plan's rows, s, `[N]`."""
+    shift: np.ndarray | float = 0.0
+    """Shift of the planned motion by which it becomes the one that is followed, rad, `[dof]`."""
+    fault: str = ""
+    """Why the motion must not be executed, or limits that it exceeds although limits.action is warn."""
     warnings: tuple[Rejected, ...] = ()
-    """What to tell of it: limits that it exceeds although limits.action is warn, or why it is not the fastest."""
+    """What to tell of it: its fault, or why it is not the fastest."""
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -87,40 +92,33 @@ def motion_to(task: Task, parameters: NodeParameters, interpolation: Interpolati
     rest = planned.remainder(task.begin_ns)
     if reference.keeps_limits:  # Neither the interpolation of its points nor the blend to it counts as a violation.
         limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
-    raised = bounds.raised_to(rest.valid)
-    if parameters.publish_end == END_STOP:
-        rest = stopped_at_end(rest, raised, parameters.publish_rest_tolerance, parameters.joint_names)
-    if np.count_nonzero(task.stopped):
-        joints = np.flatnonzero(task.stopped).tolist()
-        rest = united({joint: fastest_stop(task.state.of(joint), bounds.of(joint)) for joint in joints}, rest)
-    blend = _Blend(task, parameters, raised, limits, _most_apart(interpolation), reference.keeps_limits)
-    into = (task.begin_ns - planned.start_ns) * NANOSECOND_S
-    passes, meant = reference.passes - into, rest
-    found, shift, fault = blend.judged(rest)
-    if fault and slows and interpolation.slows and rest.plan_from < rest.duration:
+    bounds = bounds.raised_to(rest.valid)
+    meant, into = _ended(rest, task, bounds, parameters), (task.begin_ns - planned.start_ns) * NANOSECOND_S
+    blend = _Blend(task, parameters, bounds, limits, _most_apart(interpolation), reference.keeps_limits)
+    found = blend.judged(meant, reference.passes - into)
+    if found.fault and slows and interpolation.slows and meant.plan_from < meant.duration:
         moves = bool((np.abs(task.state.known[1:]) > SAME[1:]).any())
-        if not moves:  # Blend and plan are slowed together, so that joints stay on their common path.
-            blend = blend.freely(rest)
-            rest, into = blend.whole(rest), 0.0
-        valid = rest.valid
-        begins, rates = rest.duration - valid.duration, interpolation.assumed.raised_to(valid).rates
-        rates = _OF_LIMITS * rates if moves else rates
-        slowed = slow(valid, rates, parameters.joint_names, marks=passes - begins)
-        reason = slowed if isinstance(slowed, str) else ""
-        if not reason:
-            meant = slowed.motion if rest.plan_from <= 0 else slowed.motion.begun_earlier(rest.plan_from)
-            passes, (found, shift, reason) = begins + slowed.times, blend.judged(meant)
-        fault = reason and f"{fault}; it cannot be slowed (speeds as parts of the plan's): {reason}"
+        found, into = blend.slowed(meant, found, interpolation.assumed, moves=moves), into if moves else 0.0
     warnings = [Rejected(RejectionReason.NOT_FASTEST, f"points: {reference.why_slow}")] if reference.why_slow else []
-    if fault:
-        warnings.append(Rejected(RejectionReason.LIMITS, fault))
-        if found is None or parameters.limits_action != ACTION_WARN:
+    if found.fault:
+        warnings.append(Rejected(RejectionReason.LIMITS, found.fault))
+        if found.motion is None or parameters.limits_action != ACTION_WARN:
             raise warnings[-1]
-    kept, into = meant, into if 0 < into < planned.motion.duration else 0.0
+    kept, into = found.planned, into if 0 < into < planned.motion.duration else 0.0
     if into:  # A later plan may begin, by its stamp, before this one does.
         kept = planned.motion.until(into).then(kept)
-    kept = kept.moved(shift) if np.count_nonzero(shift) else kept
-    return Found(found, kept, whole_ns(into), meant.duration - rest.duration, passes, tuple(warnings))
+    kept = kept.moved(found.shift) if np.count_nonzero(found.shift) else kept
+    return found._replace(planned=kept, into_ns=whole_ns(into), warnings=tuple(warnings))
+
+
+def _ended(motion: Motion, task: Task, bounds: Bounds, parameters: NodeParameters) -> Motion:
+    """Return a plan with its end at rest, in which joints that stop do so at once."""
+    if parameters.publish_end == END_STOP:
+        motion = stopped_at_end(motion, bounds, parameters.publish_rest_tolerance, parameters.joint_names)
+    if np.count_nonzero(task.stopped):
+        joints = np.flatnonzero(task.stopped).tolist()
+        motion = united({joint: fastest_stop(task.state.of(joint), bounds.of(joint)) for joint in joints}, motion)
+    return motion
 
 
 class _Blend(NamedTuple):
@@ -134,30 +132,50 @@ class _Blend(NamedTuple):
     most_apart: np.ndarray
     keeps_limits: bool
 
-    def judged(self, motion: Motion) -> tuple[Motion | None, np.ndarray | None, str]:
-        """Blend into a motion; return the result, the shift of the motion's end, rad, `[dof]`, and its fault.
+    def judged(self, meant: Motion, passes: np.ndarray) -> Found:
+        """Blend into a motion, which passes rows at times, s.
 
-        The result is None if it must not be executed. A chunk may exceed limits if a motion within the limits stays
-        near it. A complete plan has to pass its points.
+        A chunk may exceed limits if a motion within the limits stays near it. A complete plan has to pass its points.
         """
         warns, fault = self.parameters.limits_action == ACTION_WARN, ""
-        if at_points := self.task.plan.is_complete or not motion.with_accelerations or warns:
-            fault = find_motion_violation(motion.valid, self.limits, steps=not self.keeps_limits)
+        if at_points := self.task.plan.is_complete or not meant.with_accelerations or warns:
+            fault = find_motion_violation(meant.valid, self.limits, steps=not self.keeps_limits)
             if fault and not warns:
-                return None, None, fault
-        followed = self._followed(motion)
+                return Found(None, meant, passes=passes, fault=fault)
+        followed = self._followed(meant)
         if followed is None or (not warns and (followed.apart > self.most_apart).any()):
-            return None, None, fault or find_motion_violation(motion.valid, self.limits) or _NO_BLEND
-        if not fault and not (at_points and followed.motion is motion):
+            fault = fault or find_motion_violation(meant.valid, self.limits) or _NO_BLEND
+            return Found(None, meant, passes=passes, fault=fault)
+        if not fault and not (at_points and followed.motion is meant):
             fault = find_motion_violation(followed.motion, self.limits, steps=False)
-        return followed.motion, followed.shift, fault
+        return Found(followed.motion, meant, passes=passes, shift=followed.shift, fault=fault)
 
-    def freely(self, motion: Motion) -> _Blend:
+    def slowed(self, meant: Motion, found: Found, assumed: Bounds, *, moves: bool) -> Found:
+        """Blend into a motion that is slowed along its path; what was found before says why that is needed.
+
+        `moves` says whether any joint does at the command. If none does, blend and plan are slowed together, so that
+        joints stay on their common path.
+        """
+        meant = meant if moves else self._freely(meant)._whole(meant)
+        valid, rates = meant.valid, assumed.raised_to(meant.valid).rates
+        begins = meant.duration - valid.duration
+        rates = _OF_LIMITS * rates if moves else rates
+        slowed = slow(valid, rates, self.parameters.joint_names, marks=found.passes - begins)
+        if isinstance(slowed, str):
+            fault = slowed
+        else:
+            later = slowed.motion if meant.plan_from <= 0 else slowed.motion.begun_earlier(meant.plan_from)
+            again = self.judged(later, begins + slowed.times)
+            if not (fault := again.fault):
+                return again._replace(delay=later.duration - meant.duration)
+        return found._replace(fault=f"{found.fault}; it cannot be slowed (speeds as parts of the plan's): {fault}")
+
+    def _freely(self, motion: Motion) -> _Blend:
         """Return the blend as if the motion kept its limits."""
         free = replace(self.bounds, most=np.inf, deceleration=None).raised_to(motion.valid)
         return self._replace(bounds=free.containing(*extremes(motion.valid)[:, 0]))
 
-    def whole(self, motion: Motion) -> Motion:
+    def _whole(self, motion: Motion) -> Motion:
         """Return a motion with the blend to it, which then counts as planned; without it if there is none."""
         followed = self._followed(motion)
         return motion if followed is None else followed.motion._replace(plan_from=0.0)
