@@ -18,6 +18,7 @@ ROWS, ROW = np.zeros((3, 3)), np.zeros(3)
 PIECES, STATE = np.zeros((2, 6, 1)), np.array([0.0, 1.0, 0.0])
 STATES, BOUNDS = np.stack([STATE, STATE], axis=1), np.ones((4, 2, 2))
 TRACKED = np.ones(2), np.ones((2, 3, 2)), 1.0, STATES, -BOUNDS, BOUNDS
+SIDES, KINDS = np.stack([-np.ones((4, 3)), np.ones((4, 3))]), np.zeros((3, 3), int)
 
 
 def sevens(*shape: int, dtype: type = float) -> np.ndarray:
@@ -25,12 +26,16 @@ def sevens(*shape: int, dtype: type = float) -> np.ndarray:
     return np.full(shape, 7, dtype)
 
 
+BLENDED = sevens(208), sevens(207, 6, 3), sevens(3), sevens(3)
+
 CALLS = {
     "states_at": (COEFFICIENTS, KNOTS, TIMES, sevens(4, 2, 3)),
     "united": (np.ones(2, int), np.append(TIMES, TIMES), PIECES, TIMES, 1e-6, 0.01, sevens(18), sevens(17, 6, 2)),
     "interpolate": (KNOTS, KNOTS, ROWS, False, False, ROW, sevens(2, 4, 3), sevens(3)),
+    "shift": (COEFFICIENTS, TIMES, sevens(2, 4, 3)),
     "spline": (KNOTS, ROWS, ROW, ROW, sevens(2, 4, 3)),
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
+    "blend": (COEFFICIENTS, KNOTS, True, False, 0.0, 1.0, 0.1, ROWS, SIDES, ROW, KINDS, *BLENDED),
     "track": (*TRACKED, sevens(3, 3, 2), sevens(2, 2), sevens(2, dtype=int)),
     "widen": (np.zeros((3, 4, 3)), np.arange(4) * 0.1, sevens(1, 2, 4, 3)),
     "widen each": (COEFFICIENTS, KNOTS, sevens(2, 2, 4, 3)),

@@ -10,11 +10,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, nnls
 
-from traj_integrator_ros.execution.tracking import track
+from traj_integrator_ros.execution import native
 
 KINDS = 4
 PRIORITIES = np.array([1.0, 1.0, 1e2, 1e4])
 """What an excess costs, of a position, a velocity, an acceleration and a jerk."""
+
+
+class Way(NamedTuple):
+    """What `track` finds: states `[M + 1, 3, D]` at knots, jerks `[M, D]`, and iterations `[D]`, 0 without a bound."""
+
+    states: np.ndarray
+    jerks: np.ndarray
+    iterations: np.ndarray
 
 
 class Problem(NamedTuple):
@@ -30,6 +38,18 @@ class Problem(NamedTuple):
     @property
     def units(self) -> np.ndarray:
         return self.time_scale ** np.arange(KINDS)
+
+
+def track(
+    steps: np.ndarray, weights: np.ndarray, start: np.ndarray, low: np.ndarray, high: np.ndarray, time_scale: float
+) -> Way:
+    """Of `src/tracking.cpp`."""
+    count, dof = len(steps), start.shape[1]
+    way = Way(np.empty((count + 1, 3, dof)), np.empty((count, dof)), np.empty(dof, np.int64))
+    given = (steps, weights, start, low, high)
+    steps, weights, *sides = (np.ascontiguousarray(part, np.float64) for part in given)
+    native.track(steps, weights, float(time_scale), *sides, *way)
+    return way
 
 
 def problem_of(seed: int, count: int, dof: int, tightness: float, terminal: float = 0.0) -> Problem:

@@ -11,6 +11,9 @@ from .limits import OUTWARD, Limits, extremes, forward, keeps
 from .motion import Motion
 from .tolerances import ROUNDING
 
+SPARE = 1e-4
+"""Share by which bounds of rates are widened, so that a plan that uses a limit completely counts as within it."""
+
 
 @dataclass(frozen=True)
 class Bounds(Limits):
@@ -45,6 +48,13 @@ class Bounds(Limits):
         """Return the bounds of one joint, `[1]`."""
         parts = (getattr(self, field.name) for field in fields(self))
         return Bounds(*(part[..., joint : joint + 1] if isinstance(part, np.ndarray) else part for part in parts))
+
+    @cached_property
+    def wide(self) -> np.ndarray:
+        """The bounds, `[2, 4, D]`, with what plans may exceed them."""
+        wide = self.sides.copy()
+        wide[:, 1:] *= 1 + SPARE
+        return wide
 
     @cached_property
     def of_stops(self) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .polynomials import FACTORIALS, SIZE, between, spaced, taylor_shift
+from .polynomials import FACTORIALS, SIZE, between, shifted, spaced
 from .tolerances import MOMENT_S, ROUNDING
 
 SHORTEST_GAP = 1e-6
@@ -22,6 +22,7 @@ knots would smooth a jump of the jerk over too long a time; in a smaller gap, wh
 _MOST_SOON = 1_000
 """Largest number of segments that a stop considers: 20,000 take 40 ms, for which the stop would wait."""
 _NO_KNOTS = np.empty(0)
+_ENDLESS = np.array([0.0, np.inf])
 BESIDE = 6e-3
 """Distance, s, from merged knots at which another knot is added, if the segment is more than 1.5 times as long. At
 merged knots the acceleration jumps, by at most 2 us times the largest jerk. The controller plays that jump as a swing
@@ -115,7 +116,7 @@ class Motion(NamedTuple):
     @property
     def ends(self) -> np.ndarray:
         """The same in which each segment ends."""
-        return self._replace(coefficients=taylor_shift(self.steps, self.size) @ self.coefficients).begins
+        return self._replace(coefficients=shifted(self.coefficients, self.steps)).begins
 
     @property
     def begin(self) -> State:
@@ -125,10 +126,10 @@ class Motion(NamedTuple):
     @property
     def end(self) -> State:
         """State in which the last segment ends: at rest only if `ends_at_rest`."""
-        last = self._replace(knots=self.knots[-2:], coefficients=self.coefficients[-1:])
-        _, velocity, acceleration, _ = last.ends[0]
-        velocity = np.zeros(self.dof) if self.ends_at_rest else velocity
-        return State(self.states_at(self.knots[-1:], 1)[0, 0], velocity, acceleration)
+        states = np.empty((3, 1, self.dof))
+        native.states_at(self.coefficients[-1:], _ENDLESS, self.knots[-1:] - self.knots[-2:-1], states)
+        position, velocity, acceleration = states[:, 0]
+        return State(position, np.zeros(self.dof) if self.ends_at_rest else velocity, acceleration)
 
     def state_at(self, time: float) -> State:
         """Return the state at a time, s; at a knot, that of the segment that begins there."""
@@ -157,7 +158,7 @@ class Motion(NamedTuple):
         if len(knots) > 2 and knots[1] < SHORTEST_GAP:
             piece, knots = piece + 1, knots[1:]
         coefficients = self.coefficients[piece:].copy()
-        coefficients[0] = taylor_shift(-knots[:1], self.size)[0] @ coefficients[0]
+        coefficients[:1] = shifted(coefficients[:1], -knots[:1])
         knots[0] = 0.0
         until = self.plan_until - time
         return Motion(
@@ -205,7 +206,7 @@ class Motion(NamedTuple):
         knots = self.knots + by
         knots[0] = 0.0
         coefficients = self.coefficients.copy()
-        coefficients[0] = taylor_shift(np.array([-by]), self.size)[0] @ coefficients[0]
+        coefficients[:1] = shifted(coefficients[:1], np.array([-by]))
         marks = {"plan_from": self.plan_from + by, "plan_until": self.plan_until + by}
         return self._replace(knots=knots, coefficients=coefficients, **marks)
 
@@ -250,7 +251,7 @@ class Motion(NamedTuple):
         piece = np.clip(piece, 0, len(self.coefficients) - 1)
         by, coefficients = knots[:-1] - self.knots[piece], self.coefficients[piece]
         if np.count_nonzero(by):
-            coefficients = taylor_shift(by, self.size) @ coefficients
+            coefficients = shifted(coefficients, by)
         return self._replace(knots=knots, coefficients=coefficients)
 
     def corrected(self, states: np.ndarray, begin: float = 0.0, end: float = np.inf) -> Motion:
@@ -263,7 +264,8 @@ class Motion(NamedTuple):
         first, last = self.knots.searchsorted([begin - ROUNDING, end - ROUNDING])
         chosen, added = slice(first, last), between(np.array([end - begin]), states)[0]
         whole = self.raised(len(added))
-        whole.coefficients[chosen, : len(added)] += taylor_shift(self.knots[chosen] - begin, len(added)) @ added
+        since = self.knots[chosen] - begin
+        whole.coefficients[chosen, : len(added)] += shifted(np.tile(added, (len(since), 1, 1)), since)
         return whole
 
 

@@ -14,7 +14,9 @@ class NotCompiled(RuntimeError):
 
 try:
     from ._native import (  # noqa: F401
+        blend,
         interpolate,
+        shift,
         spline,
         states_at,
         stop,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from math import comb
 
 import numpy as np
 
 # Imported here, since numpy would load it at its first use.
 from numpy.polynomial.polynomial import polyder, polyroots, polyval
+
+from . import native
 
 SIZE = 6
 """Largest number of coefficients of a segment: a controller reproduces a quintic from the states at its ends."""
@@ -19,10 +19,11 @@ _NO_COEFFICIENT = 1e-12
 """Share of the largest coefficient below which a coefficient counts as 0."""
 
 
-def taylor_shift(by: np.ndarray, size: int) -> np.ndarray:
-    """Return matrices `[n, K, K]` from coefficients of powers of t to coefficients of powers of t - by."""
-    exponents, binomials = _tables(size)
-    return (by[:, None] ** np.arange(size))[:, exponents] * binomials
+def shifted(coefficients: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """Return coefficients `[n, K, D]` of powers of the time since times `[n]`, s, after the beginnings."""
+    moved = np.empty(coefficients.shape)
+    native.shift(np.ascontiguousarray(coefficients), by, moved)
+    return moved
 
 
 def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tuple[np.ndarray, np.ndarray]:
@@ -77,10 +78,3 @@ def between(steps: np.ndarray, states: np.ndarray) -> np.ndarray:
     u, w, q = u - a, w - v - a * h, q - p - v * h - a * h**2 / 2
     q, w, u = q / h**3, w / h**2, u / (2 * h)
     return powers_of([p, v, a / 2, 10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) / h, (6 * q - 3 * w + u) / h**2])
-
-
-@lru_cache(maxsize=SIZE)
-def _tables(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the exponents m - k and the binomials m over k, `[k, m]`."""
-    k, m = np.mgrid[:size, :size]
-    return np.maximum(m - k, 0), np.vectorize(comb, otypes=[float])(m, k)

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import native
 from .motion import BESIDE, SHORTEST_GAP, Motion
-from .polynomials import FACTORIALS, between, spaced, taylor_shift
+from .polynomials import FACTORIALS, between, shifted, spaced
 from .tolerances import NANOSECOND_S, SAME, SECOND_NS
 
 _FINE_S = 2e-3
@@ -136,7 +136,7 @@ def points_of(motion: Motion) -> Points:
     if motion.with_accelerations and motion.size > 2:  # where the acceleration jumps, the longer segment shows it less
         brief = np.flatnonzero((steps[:-1] < _BRIEF_S) & (steps[:-1] < _SHORTER * steps[1:]))
         if len(brief):
-            ends = taylor_shift(whole.steps[brief], motion.size) @ whole.coefficients[brief]
+            ends = shifted(whole.coefficients[brief], whole.steps[brief])
             states[brief + 1] = ends[:, :3] * FACTORIALS[:3]
     rates = states[:, 1:]
     rates[np.abs(rates) < _NOTHING] = 0.0

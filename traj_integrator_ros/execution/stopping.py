@@ -25,6 +25,7 @@ _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig may use. The rest corrects its ends, which are exact to 1e-8 rad only."""
 _PASSED_RAD = 1e-6
 """Distance, rad or m, beyond a goal or a beginning that counts as rounding."""
+_SAME = SAME[:, 0].tolist()
 
 
 def fastest_stop(state: State, bounds: Bounds) -> Motion:
@@ -56,60 +57,67 @@ def fastest_to(place: np.ndarray, state: State, bounds: Bounds, arrival: float =
 
     """
     state, tracks = state.known, {}
-    for joint in range(len(place)):
-        tracks[joint] = _fastest(float(place[joint]), state.of(joint), bounds.of(joint), arrival)
+    stops = extremes(fastest_stop(state, bounds))[:, 0]
+    low, high = np.minimum(stops[0], place) - _PASSED_RAD, np.maximum(stops[1], place) + _PASSED_RAD
+    each = zip(place.tolist(), np.array(state).T.tolist(), np.array([low, high]).T.tolist(), strict=True)
+    for joint, (end, start, within) in enumerate(each):
+        tracks[joint] = _fastest(joint, end, start, within, bounds, arrival)
     return united(tracks)
 
 
-def _fastest(place: float, state: State, bounds: Bounds, arrival: float) -> Motion:
-    """Return the fastest motion of one joint; see `fastest_to`."""
-    start = np.concatenate(state)
-    if (np.abs(start - [place, 0.0, 0.0]) <= SAME[:, 0]).all():
+def _fastest(
+    joint: int, place: float, start: list[float], within: list[float], bounds: Bounds, arrival: float
+) -> Motion:
+    """Return the fastest motion of one joint from a position, velocity and acceleration, within two positions."""
+    if all(abs(one - end) <= same for one, end, same in zip(start, (place, 0.0, 0.0), _SAME, strict=True)):
         return resting(np.array([place]), max(arrival, MOMENT_S))
-    stop = fastest_stop(state, bounds)
-    outermost = np.vstack([extremes(stop)[:, 0, 0], np.full(2, place)])
-    low, high = outermost.min() - _PASSED_RAD, outermost.max() + _PASSED_RAD
-    either, speeding, slowing = (float(part[0]) for part in (bounds.either, bounds.acceleration, bounds.stopping))
-    pairs = [(either, either)] if speeding == slowing else [(speeding, slowing), (either, either)]
-    for up, down in pairs:
-        for least in (arrival, 0.0) if arrival > 0 else (0.0,):
-            way = _solved(place, start, bounds, (up, down), max(least, _SHORTEST_S))
-            way = _solved(place, start, bounds, (up, down), 0.0) if way is None else way
+    velocity, jerk, either, speeding, slowing = (
+        float(part[joint])
+        for part in (bounds.velocity, bounds.jerk, bounds.either, bounds.acceleration, bounds.stopping)
+    )
+    for up, down in [(either, either)] if speeding == slowing else [(speeding, slowing), (either, either)]:
+        for least in (max(arrival, _SHORTEST_S), _SHORTEST_S, 0.0):
+            way = _solved(place, start, velocity, jerk, (up, down), least)
             if way is None:
                 continue
-            least_place, most_place = extremes(way)[:, 0, 0]
-            steered = up == down or bounds.steers(way)[0] <= 1 + _BARELY
-            if low <= least_place and most_place <= high and steered:
+            lowest, highest = extremes(way)[:, 0, 0]
+            steered = up == down or bounds.of(joint).steers(way)[0] <= 1 + _BARELY
+            if within[0] <= lowest and highest <= within[1] and steered:
                 return way
-    if not start[1:].any():
+    if not any(start[1:]):
         raise ValueError(f"place: expected one that can be reached, got {place:g}")
-    rest = State(stop.end.position, np.zeros(1), np.zeros(1))
-    return stop.then(_fastest(place, rest, bounds, max(arrival - stop.duration, 0.0)).raised())
+    state = State(*(np.array([part]) for part in start))
+    stop = fastest_stop(state, bounds.of(joint))
+    rests = float(stop.end.position[0])
+    within = [min(rests, place) - _PASSED_RAD, max(rests, place) + _PASSED_RAD]
+    rest = _fastest(joint, place, [rests, 0.0, 0.0], within, bounds, max(arrival - stop.duration, 0.0))
+    return stop.then(rest.raised())
 
 
 def _solved(
-    place: float, start: np.ndarray, bounds: Bounds, accelerations: tuple[float, float], at_least: float
+    place: float, start: list[float], velocity: float, jerk: float, accelerations: tuple[float, float], at_least: float
 ) -> Motion | None:
     """Return ruckig's motion of one joint to rest at a place, which takes at least some s; None if there is none.
 
     Its segments are cubics with knots at whole nanoseconds, as in messages. A quintic over the whole duration removes
-    the rounding error at its end.
+    the rounding error at its end. A joint beyond its limits comes back as fast as it may.
 
     Args:
         place: rad.
-        start: position, velocity and acceleration, `[3]`.
-        bounds: of the joint; a joint beyond them comes back as fast as it may.
+        start: position, velocity and acceleration.
+        velocity: limit, rad/s.
+        jerk: limit, rad/s^3.
         accelerations: towards the place and against that, rad/s^2.
         at_least: s; 0: any time.
 
     """
-    request, trajectory, jerk = InputParameter(1), RuckigTrajectory(1), float(bounds.jerk[0])
+    request, trajectory = InputParameter(1), RuckigTrajectory(1)
     up, down = accelerations if place >= start[0] else accelerations[::-1]
-    p, v, a = start.tolist()
+    p, v, a = start
     request.current_position, request.current_velocity, request.current_acceleration = [p], [v], [a]
     request.target_position = [place]
     # Removing the acceleration as fast as possible may take more velocity than there is now.
-    fastest = max(float(bounds.velocity[0]), abs(v), abs(v + a * abs(a) / (2 * jerk)), ROUNDING)
+    fastest = max(velocity, abs(v), abs(v + a * abs(a) / (2 * jerk)), ROUNDING)
     request.max_velocity, request.max_jerk = [fastest], [jerk * _LEFT]
     request.max_acceleration, request.min_acceleration = [up], [-down]
     request.minimum_duration = at_least if at_least > 0 else None

@@ -181,14 +181,15 @@ def _chunk(plan: Plan, origin_ns: int, begin: State, interpolation: Interpolatio
     """Return the interpolant of a chunk that begins in a state."""
     if plan.is_positions and plan.spline is None and interpolation.grippers is not None:
         plan = _paced(plan, begin.position, interpolation.assumed.velocity, interpolation.grippers)
-    states = rows_of(plan, begin)
-    if (motion := motion_between(plan, states)) is not None:
-        return PlannedMotion(origin_ns, motion)
-    steps, rows = plan.steps, states[0]
-    rests = rests_at_end(rows, float(steps[-1]), interpolation.rest_tolerance)
+    if plan.spline is not None or not (plan.is_positions or plan.is_velocities):
+        return PlannedMotion(origin_ns, motion_between(plan, rows_of(plan, begin)))
+    steps, rows, tolerance = plan.steps, plan.actions, interpolation.rest_tolerance
     if plan.is_velocities:
-        return PlannedMotion(origin_ns, fit(steps, plan.actions, rests, start=rows[0]).motion)
-    if plan.is_positions and plan.start is None:  # It begins with its own first row.
+        rests = bool((np.abs(rows[-1]) <= tolerance).all())
+        return PlannedMotion(origin_ns, fit(steps, rows, rests, start=begin.position).motion)
+    rows = np.concatenate([begin.position[None], rows])
+    rests = rests_at_end(rows, float(steps[-1]), tolerance)
+    if plan.start is None:  # It begins with its own first row.
         origin_ns, steps, rows = origin_ns + whole_ns(float(steps[0])), steps[1:], rows[1:]
     return PlannedMotion(origin_ns, fit(steps, rows, rests).motion)
 

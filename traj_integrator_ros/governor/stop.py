@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from ..execution.bounds import Bounds
 from ..execution.limits import LONGEST_BRAKE_S, keeping, keeps
-from ..execution.motion import Motion, united
+from ..execution.motion import Motion, State, united
 from ..execution.rows import brought_to_rest
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
@@ -56,9 +57,10 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         settled = brought_to_rest(motion, max(within, _SHORTEST_SETTLING_S))
         if within >= _SHORTEST_SETTLING_S and bounds.demands_of(settled).max() <= 1 + ROUNDING:
             return settled
-    stop = _stop(motion, bounds, joint_names)
+    stop, kept = _stop(end, bounds, joint_names)
     whole = motion.then(stop)._replace(plan_until=motion.duration)
-    kept = keeping(stop, bounds.of_stops)
+    if kept.all():
+        return whole
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
     inside &= np.abs(end.velocity) <= bounds.velocity  # A plan that is too fast itself is refused, not cut.
     early = {joint: _stopped_early(motion.of(joint), bounds.of(joint)) for joint in np.flatnonzero(inside & ~kept)}
@@ -66,22 +68,24 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     return united(tracks, whole) if tracks else whole
 
 
-def _stop(motion: Motion, bounds: Bounds, joint_names: Sequence[str]) -> Motion:
-    """Return the stop of each joint, gentle where there is room for that. Raises Rejected: brake_impossible."""
-    end, jerk = motion.end, np.minimum(bounds.jerk, bounds.acceleration / _RAMP_S)
+def _stop(end: State, bounds: Bounds, joint_names: Sequence[str]) -> tuple[Motion, np.ndarray]:
+    """Return the stop of each joint, gentle where there is room for that, and which are within bounds, bool `[dof]`.
+
+    Raises Rejected: brake_impossible.
+    """
     durations = bounds.stop_durations(end.velocity)
     longest = int(durations.argmax())
     takes = durations[longest]
-    try:
+    with suppress(ValueError):  # It takes forever, or begins beyond all measure.
+        jerk = np.minimum(bounds.jerk, bounds.acceleration / _RAMP_S)
         stop = fastest_stop(end, replace(bounds, acceleration=_OF_STOP * bounds.acceleration, jerk=jerk))
         if not (kept := keeping(stop, bounds.of_stops)).all():
             hard = fastest_stop(end, bounds)
             stop = united({joint: hard.of(joint) for joint in np.flatnonzero(~kept).tolist()}, stop)
+            kept = keeping(stop, bounds.of_stops)
         if stop.duration <= LONGEST_BRAKE_S:
-            return stop
+            return stop, kept
         takes = stop.duration
-    except ValueError:  # It takes forever, or begins beyond all measure.
-        pass
     name = joint_names[longest] if len(joint_names) else f"joint {longest}"
     raise Rejected(
         RejectionReason.BRAKE_IMPOSSIBLE,

@@ -51,18 +51,11 @@ long unite(const Pieces* motions, long joints, long more, double gap, double bes
   const long intervals = merge(knots, end_of_knots - knots, gap, beside) - 1;
   for (long joint = 0; joint < joints; ++joint) {
     const Pieces& motion = motions[joint];
-    const long last = motion.knots.count - 1;
-    const double end = motion.knots.times[last + 1];
-    long piece = 0;
-    for (long interval = 0; interval < intervals; ++interval) {
-      const double begin = knots[interval], middle = (begin + knots[interval + 1]) / 2;
-      while (piece < last && motion.knots.times[piece + 1] <= middle) ++piece;
-      const bool over = middle >= end;
-      double c[kLargestSize];
-      std::copy_n(motion.at(piece), kLargestSize, c);
-      shift(c, kLargestSize, (over ? end : begin) - motion.knots.times[piece]);
+    double c[kLargestSize];
+    for (long interval = 0, piece = 0; interval < intervals; ++interval) {
+      cut(motion, 0, knots[interval], knots[interval + 1], piece, c);
       double* to = out + interval * kLargestSize * joints + joint;
-      for (long power = 0; power < kLargestSize; ++power) to[power * joints] = over && power > 0 ? 0.0 : c[power];
+      for (long power = 0; power < kLargestSize; ++power) to[power * joints] = c[power];
     }
   }
   return intervals;

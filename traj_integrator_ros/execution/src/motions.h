@@ -53,8 +53,15 @@ struct Interval {
 
 // pieces.cpp
 
-// Makes coefficients [size] those of powers of the time since `by` later.
-void shift(double* coefficients, long size, double by);
+// Makes coefficients [size, dof] those of powers of the time since `by` later.
+void shift(double* coefficients, long size, double by, long dof = 1);
+
+// Coefficients [kLargestSize] of one joint between two times: of the piece in their middle, at rest after the end. `piece`
+// is that one, or one before it, which becomes that one.
+void cut(const Pieces& motion, long joint, double begin, double end, long& piece, double* out);
+
+// Position and derivatives of a piece, the first `orders` of them, a time after its begin: out [orders, dof], `plane` apart.
+void evaluate(const Pieces& motion, long piece, double time, long orders, double* out, long plane);
 
 // Position, velocity, acceleration and jerk, or the first of them, at times [count]: out [orders, count, dof]. A knot
 // belongs to the piece that begins there; from the last one on the motion rests.
@@ -120,5 +127,27 @@ struct TrackingResult {
 
 // Each joint by itself. Bounds that are not finite are none; where they cannot be kept, their violation is the least.
 void track(const TrackingProblem& problem, const TrackingResult& result);
+
+// following.cpp
+
+struct BlendProblem {
+  Pieces plan;             // from the command on
+  bool rests;              // after its end
+  bool decelerates;        // joints may slow down faster than they speed up, and so the plan may exceed `bounds`
+  double from;             // s, before which the plan does not count
+  double until;            // s, when the difference is over
+  double time_scale;       // s, in which it goes
+  const double* start;     // [3, dof], commanded position, velocity and acceleration
+  const double* bounds;    // [2, kOrders, dof]: least and greatest position, velocity, acceleration, jerk
+  const double* stopping;  // [dof], largest acceleration of a stop
+  const long* kinds;       // [3, dof], 0 or 1: it is not on its plan; the plan is about velocities; it keeps the bounds
+};
+
+constexpr long kMoreKnots = 204;  // of a blend, in addition to twice those of its plan
+
+// The blend from a command to a plan, and the rest of the plan: knots and coefficients [.., kLargestSize, dof]; how much
+// later positions differ from the plan's, and how far bounds that a plan exceeds lead away from it, [dof] each. Returns
+// the number of pieces; 0, after which the results are undefined, if a joint is not on its plan by `until`.
+long blend(const BlendProblem& problem, double* knots, double* coefficients, double* shift, double* apart);
 
 }  // namespace traj_integrator::execution

@@ -6,9 +6,7 @@
 #include "polynomials.h"
 
 namespace traj_integrator::execution {
-namespace {
 
-// Position and derivatives of a piece, the first `orders` of them, `t` seconds after its begin.
 void evaluate(const Pieces& motion, long piece, double t, long orders, double* out, long plane) {
   const double* c = motion.at(piece);
   const long dof = motion.dof;
@@ -24,6 +22,8 @@ void evaluate(const Pieces& motion, long piece, double t, long orders, double* o
     for (long order = 0; order < orders; ++order) out[order * plane + d] = values[order];
   }
 }
+
+namespace {
 
 void state_at(const Pieces& motion, double time, long orders, double* out, long plane) {
   const double* knots = motion.knots.times;
@@ -79,10 +79,22 @@ bool widen_by(const Pieces& motion, long piece, long joint, double* ranges) {
 
 }  // namespace
 
-void shift(double* coefficients, long size, double by) {
+void shift(double* coefficients, long size, double by, long dof) {
   for (long from = 0; from + 1 < size; ++from) {  // Horner's rule, once for each of them
-    for (long at = size - 2; at >= from; --at) coefficients[at] += by * coefficients[at + 1];
+    for (long at = (size - 1) * dof; at-- > from * dof;) coefficients[at] += by * coefficients[at + dof];
   }
+}
+
+void cut(const Pieces& motion, long joint, double begin, double end, long& piece, double* out) {
+  const double middle = (begin + end) / 2, *const times = motion.knots.times;
+  const long last = motion.knots.count - 1;
+  while (piece < last && times[piece + 1] <= middle) ++piece;
+  const bool over = middle >= times[last + 1];
+  for (long power = 0; power < kLargestSize; ++power) {
+    out[power] = power < motion.size ? motion.at(piece)[power * motion.dof + joint] : 0;
+  }
+  shift(out, kLargestSize, (over ? times[last + 1] : begin) - times[piece]);
+  if (over) std::fill(out + 1, out + kLargestSize, 0.0);
 }
 
 void states_at(const Pieces& motion, const double* times, long count, long orders, double* out) {

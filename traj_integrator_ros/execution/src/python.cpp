@@ -1,4 +1,5 @@
 // The module `_native`: functions on arrays borrowed from Python for one call, any objects with the buffer protocol.
+#include <algorithm>
 #include <vector>
 
 #include "motions.h"
@@ -46,6 +47,13 @@ bool py_widen(In<3> coefficients, In<1> knots, Out<4> ranges) {
     }
     return had_to;
   });
+}
+
+void py_shift(In<3> coefficients, In<1> by, Out<3> out) {
+  const long count = coefficients.shape[0], size = coefficients.shape[1], dof = coefficients.shape[2];
+  require(by.is({count}) && out.is({count, size, dof}));
+  std::copy_n(coefficients.begin(), out.size(), out.begin());
+  for (long k = 0; k < count; ++k) shift(out.begin() + k * size * dof, size, by.begin()[k], dof);
 }
 
 void py_states_at(In<3> coefficients, In<1> knots, In<1> times, Out<3> out) {
@@ -115,14 +123,31 @@ void py_track(In<1> steps, In<3> weights, double time_scale, In<2> start, In<3> 
   aside(kKnotNumbers * count * dof, [&] { track(problem, {states.begin(), jerks.begin(), iterations.begin()}); });
 }
 
+// 0 pieces if the horizon is too short.
+int64_t py_blend(In<3> coefficients, In<1> given, bool rests, bool decelerates, double from, double until, double time_scale,
+                 In<2> start, In<3> bounds, In<1> stopping, Given<const int64_t, 2> kinds, Out<1> knots, Out<3> out,
+                 Out<1> shift, Out<1> apart) {
+  const Pieces plan = motion_of(coefficients, given);
+  const long most = 2 * plan.knots.count + kMoreKnots, dof = plan.dof;
+  require(start.is({3, dof}) && bounds.is({2, kOrders, dof}) && stopping.is({dof}) && kinds.is({3, dof}) && until > 0);
+  require(knots.is({most}) && out.is({most - 1, kLargestSize, dof}) && shift.is({dof}) && apart.is({dof}));
+  const BlendProblem problem{plan, rests, decelerates, from, until, time_scale, start.begin(), bounds.begin(), stopping.begin(),
+                             kinds.begin()};
+  return aside(kKnotNumbers * plan.knots.count * dof, [&] {
+    return blend(problem, knots.begin(), out.begin(), shift.begin(), apart.begin());
+  });
+}
+
 PyMethodDef methods[] = {
     method<py_spline>("spline", "The C2 cubic spline through positions."),
     method<py_widen>("widen", "Widens ranges of the derivatives to those of a motion or its pieces; whether it had to."),
+    method<py_shift>("shift", "Pieces that begin at other times."),
     method<py_states_at>("states_at", "Position, velocity, acceleration and jerk at times."),
     method<py_united>("united", "Motions of single joints as one of all joints."),
     method<py_stop>("stop", "The fastest stops of all joints as one motion."),
     method<py_interpolate>("interpolate", "The smooth motion near rows."),
     method<py_track>("track", "The way of joints to their plan within bounds."),
+    method<py_blend>("blend", "The blend from a command to a plan within bounds."),
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -7,7 +7,6 @@
 // are z of the constraint and y = penalty - z of t >= 0; on the way s z = t y = mu, which goes to 0.
 #include <algorithm>
 #include <cmath>
-#include <valarray>
 #include <vector>
 
 #include "motions.h"
@@ -15,7 +14,7 @@
 namespace traj_integrator::execution {
 namespace {
 
-using Numbers = std::valarray<double>;
+using Numbers = std::vector<double>;
 
 constexpr long kKinds = 4;  // position, velocity, acceleration, jerk
 constexpr long kPowers = 7;
@@ -29,14 +28,30 @@ constexpr double kInside = 0.1;          // distance of the first iterate from i
 constexpr double kProduct = 1e5;         // of its slacks and multipliers; with 1 it takes half as many iterations more
 constexpr double kComplementarity = 1e-10, kInfeasibility = 1e-9;  // relative, of a solution
 
+// A bound of one value, and what the interior point knows of it.
+struct Constraint {
+  long place;                                  // of the value
+  double side;
+  double slack, excess, multiplier, reserve;   // s, t, z, y
+  double per_slack, per_excess, per_multiplier, per_reserve;
+  double stiffness, pull;                      // of the change of z with the value, and without it
+  double d_slack, d_excess, d_multiplier;
+};
+
+struct Step {
+  double most = 1;                // 1 by the share of it at which the first slack, excess or multiplier is 0, or 1
+  double linear = 0, square = 0;  // of the change of all products with the share
+
+  double gap(double before, double share) const { return before + share * (linear + share * square); }
+};
+
 // One joint after the other, in the memory of the first.
 class Tracker {
  public:
   explicit Tracker(const TrackingProblem& given)
-      : given_(given), count_(given.count), cost_(kKinds * count_), values_(cost_), change_(cost_), side_(2 * cost_.size()),
-        bound_(side_), penalty_(side_), gain_(count_), pivot_(count_), feed_(count_) {
+      : given_(given), count_(given.count), cost_(kKinds * count_), values_(cost_), change_(cost_), curved_(cost_),
+        bound_(2 * cost_.size()), gain_(count_), pivot_(count_), feed_(count_) {
     for (long k = 0; k < count_; ++k) intervals_.emplace_back(given.steps[k] / given.time_scale);
-    for (size_t i = 0; i < penalty_.size(); ++i) penalty_[i] = kPenalties[i / count_ % kKinds];
     for (long power = 1; power < kPowers; ++power) scale_[power] = scale_[power - 1] * given.time_scale;
   }
 
@@ -45,8 +60,7 @@ class Tracker {
     factor(cost_);
     std::fill(feed_.begin(), feed_.end(), 0.0);
     roll_out(start_, values_);
-    const bool is_active = Numbers(side_ * twice(values_) - bound_).max() > kActive;
-    result.iterations[joint] = is_active ? interior_point() : 0;
+    result.iterations[joint] = is_active() ? interior_point() : 0;
     write(joint, result);
   }
 
@@ -55,26 +69,28 @@ class Tracker {
     const long dof = given_.dof;
     const double* const start = given_.start + joint;
     start_ = {start[0], start[dof] * scale_[1], start[2 * dof] * scale_[2]};
-    size_ = std::max({std::abs(start_.position), std::abs(start_.velocity), std::abs(start_.acceleration)});
+    double size = std::max({std::abs(start_.position), std::abs(start_.velocity), std::abs(start_.acceleration)});
     for (long kind = 0; kind < kKinds; ++kind) {
       const double unit = 1 / (scale_[1] * scale_[2 * kind]);
-      for (long k = 0; k < count_; ++k) {
-        const long i = kind * count_ + k;
+      for (long i = kind * count_, k = 0; k < count_; ++i, ++k) {
         cost_[i] = kind == 3 ? intervals_[k].step : given_.weights[(3 * k + kind) * dof + joint] * unit;
-        take_bound(i, -1, -given_.low[i * dof + joint] * scale_[kind]);
-        take_bound(i + kKinds * count_, 1, given_.high[i * dof + joint] * scale_[kind]);
+        for (long side = 0; side < 2; ++side) {
+          const double bound = (side == 0 ? -given_.low[i * dof + joint] : given_.high[i * dof + joint]) * scale_[kind];
+          bound_[2 * i + side] = bound;
+          if (std::isfinite(bound)) size = std::max(size, -bound);
+        }
       }
     }
-    if (!(size_ > 0)) size_ = 1;
+    size_ = size > 0 ? size : 1;
     start_ = start_ * (1 / size_);
-    for (size_t i = 0; i < bound_.size(); ++i) bound_[i] /= side_[i] != 0 ? size_ : 1;
+    for (double& bound : bound_) bound /= size_;
   }
 
-  void take_bound(long i, double side, double bound) {
-    const bool is_given = std::isfinite(bound);
-    side_[i] = is_given ? side : 0;
-    bound_[i] = is_given ? bound : 1;
-    if (is_given) size_ = std::max(size_, -bound);
+  bool is_active() const {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (-values_[i] - bound_[2 * i] > kActive || values_[i] - bound_[2 * i + 1] > kActive) return true;
+    }
+    return false;
   }
 
   // The state and the jerk from the start on: the result has no drift of sums.
@@ -134,84 +150,87 @@ class Tracker {
     }
   }
 
-  // Numbers of knots for the lower and for the upper bounds, and the sum of what both have.
-  static Numbers twice(const Numbers& numbers) {
-    Numbers both(2 * numbers.size());
-    std::copy(std::begin(numbers), std::end(numbers), std::begin(both));
-    std::copy(std::begin(numbers), std::end(numbers), std::begin(both) + numbers.size());
-    return both;
-  }
-  static Numbers sum_of_both(const Numbers& both) {
-    const size_t half = both.size() / 2;
-    return Numbers(&both[0], half) + Numbers(&both[half], half);
-  }
-
   long interior_point() {
-    const Numbers beyond = side_ * twice(values_) - bound_;
-    excess_ = beyond.apply([](double by) { return std::max(by, 0.0) + kInside; });
-    slack_ = excess_ - beyond;
-    multiplier_ = kProduct / slack_;
-    for (size_t i = 0; i < multiplier_.size(); ++i) multiplier_[i] = std::min(multiplier_[i], 0.5 * penalty_[i]);
-    reserve_ = penalty_ - multiplier_;
-    d_slack_ = d_excess_ = d_multiplier_ = Numbers(beyond.size());
-    const double products = 2.0 * static_cast<double>(beyond.size());
-    double left = 1;  // of the first violation of the conditions on multipliers, which are linear
-    double gap = complementarity(0);
+    begin();
+    const double products = 2.0 * static_cast<double>(constraints_.size());
+    double left = 1, gap = 0;  // of the first violation of the conditions on multipliers, which are linear; all products
+    for (const Constraint& one : constraints_) gap += one.slack * one.multiplier + one.excess * one.reserve;
     for (long iteration = 1; iteration <= kMostIterations; ++iteration) {
       linearize();
-      newton_step(-slack_, -excess_);  // towards complementarity of 0
-      const double ratio = complementarity(longest_step()) / gap;
+      const Step first = newton_step(0, 0);  // towards complementarity of 0
+      const double ratio = first.gap(gap, 1 / first.most) / gap;
       if (!std::isfinite(ratio)) return iteration;
-      const double mu = ratio * ratio * ratio * gap / products;  // towards that, with the second order of the step
-      newton_step((mu - d_slack_ * d_multiplier_) * per_multiplier_ - slack_,
-                  (mu + d_excess_ * d_multiplier_) * per_reserve_ - excess_);
-      const double step = std::min(1.0, kNearBoundary * longest_step());
-      if (!(std::isfinite(step) && std::isfinite(complementarity(step)))) return iteration;
-      values_ += step * change_;
-      slack_ += step * d_slack_;
-      excess_ += step * d_excess_;
-      multiplier_ += step * d_multiplier_;
-      reserve_ -= step * d_multiplier_;
-      left *= 1 - step;
-      gap = complementarity(0);
-      if (gap <= kComplementarity * cost() && left <= kInfeasibility) return iteration;
+      // Towards that, with the second order of the first step.
+      const Step step = newton_step(std::pow(std::max(ratio, 0.0), 3) * gap / products, 1);
+      const double share = std::min(1.0, kNearBoundary / step.most);
+      if (!std::isfinite(step.gap(gap, share))) return iteration;
+      double cost = gap = 0;
+      for (size_t i = 0; i < values_.size(); ++i) {
+        values_[i] += share * change_[i];
+        cost += cost_[i] * values_[i] * values_[i] / 2;
+      }
+      for (Constraint& one : constraints_) {
+        one.slack += share * one.d_slack, one.excess += share * one.d_excess;
+        one.multiplier += share * one.d_multiplier, one.reserve -= share * one.d_multiplier;
+        gap += one.slack * one.multiplier + one.excess * one.reserve;
+        cost += (one.multiplier + one.reserve) * one.excess;
+      }
+      left *= 1 - share;
+      if (gap <= kComplementarity * cost && left <= kInfeasibility) return iteration;
     }
     return kMostIterations;
   }
 
+  // All products are nearly the same.
+  void begin() {
+    constraints_.clear();
+    for (size_t i = 0; i < bound_.size(); ++i) {
+      if (!std::isfinite(bound_[i])) continue;
+      Constraint& one = constraints_.emplace_back();
+      one.place = static_cast<long>(i / 2), one.side = i % 2 == 0 ? -1 : 1;
+      const double penalty = kPenalties[one.place / count_], beyond = one.side * values_[one.place] - bound_[i];
+      one.excess = std::max(beyond, 0.0) + std::min(kInside, kProduct / penalty);
+      one.slack = one.excess - beyond;
+      one.multiplier = std::min(kProduct / one.slack, 0.5 * penalty);
+      one.reserve = penalty - one.multiplier;
+    }
+  }
+
   // The barrier's curvature at the iterate, and gains of the Newton steps.
   void linearize() {
-    per_multiplier_ = 1.0 / multiplier_;
-    per_reserve_ = 1.0 / reserve_;
-    stiffness_ = 1.0 / (slack_ * per_multiplier_ + excess_ * per_reserve_);
-    factor(cost_ + sum_of_both(side_ * side_ * stiffness_));
+    curved_ = cost_;
+    for (Constraint& one : constraints_) {
+      one.per_slack = 1 / one.slack, one.per_excess = 1 / one.excess;
+      one.per_multiplier = 1 / one.multiplier, one.per_reserve = 1 / one.reserve;
+      one.stiffness = 1 / (one.slack * one.per_multiplier + one.excess * one.per_reserve);
+      curved_[one.place] += one.stiffness;
+    }
+    factor(curved_);
   }
 
-  // The steps of all from those that slacks and excesses would take if their multipliers stayed.
-  void newton_step(const Numbers& of_slack, const Numbers& of_excess) {
-    const Numbers pull = stiffness_ * (of_slack - of_excess);
-    set_feed(cost_ * values_ + sum_of_both(side_ * (multiplier_ + pull)));
+  // The steps of all towards products of `mu`, with a share of the second order of the last steps.
+  Step newton_step(double mu, double second) {
+    for (size_t i = 0; i < curved_.size(); ++i) curved_[i] = cost_[i] * values_[i];
+    for (Constraint& one : constraints_) {  // first as if multipliers stayed
+      one.d_slack = (mu - second * one.d_slack * one.d_multiplier) * one.per_multiplier - one.slack;
+      one.d_excess = (mu + second * one.d_excess * one.d_multiplier) * one.per_reserve - one.excess;
+      one.pull = one.stiffness * (one.d_slack - one.d_excess);
+      curved_[one.place] += one.side * (one.multiplier + one.pull);
+    }
+    set_feed(curved_);
     roll_out({}, change_);
-    const Numbers d_value = side_ * twice(change_);
-    d_multiplier_ = pull + stiffness_ * d_value;
-    d_excess_ = of_excess + excess_ * per_reserve_ * d_multiplier_;
-    d_slack_ = d_excess_ - d_value;
+    Step step;
+    for (Constraint& one : constraints_) {
+      const double d_value = one.side * change_[one.place], d_multiplier = one.pull + one.stiffness * d_value;
+      const double d_excess = one.d_excess + one.excess * one.per_reserve * d_multiplier, d_slack = d_excess - d_value;
+      one.d_multiplier = d_multiplier, one.d_excess = d_excess, one.d_slack = d_slack;
+      step.most = std::max(step.most, std::max(std::max(-d_slack * one.per_slack, -d_excess * one.per_excess),
+                                               std::max(-d_multiplier * one.per_multiplier, d_multiplier * one.per_reserve)));
+      step.linear += d_slack * one.multiplier + d_excess * one.reserve + (one.slack - one.excess) * d_multiplier;
+      step.square += (d_slack - d_excess) * d_multiplier;
+    }
+    return step;
   }
-
-  // The share of the step at which the first of slacks, excesses and multipliers is 0, at most 1.
-  double longest_step() const {
-    const Numbers of_slack = -d_slack_ / slack_, of_excess = -d_excess_ / excess_;
-    const Numbers down = -d_multiplier_ * per_multiplier_, up = d_multiplier_ * per_reserve_;
-    return 1 / std::max({1.0, of_slack.max(), of_excess.max(), down.max(), up.max()});
-  }
-
-  // The sum of all products after a share of the step.
-  double complementarity(double a) const {
-    return Numbers((slack_ + a * d_slack_) * (multiplier_ + a * d_multiplier_) +
-                   (excess_ + a * d_excess_) * (reserve_ - a * d_multiplier_)).sum();
-  }
-
-  double cost() const { return Numbers(cost_ * values_ * values_).sum() / 2 + Numbers(penalty_ * excess_).sum(); }
 
   const TrackingProblem& given_;
   const long count_;
@@ -219,14 +238,12 @@ class Tracker {
   double scale_[kPowers] = {1};  // powers of the time scale
   double size_ = 1;              // of the joint's differences
   State start_{};
-  Numbers cost_, values_, change_;     // [kKinds, count]: at knots, jerks in the intervals that end there
-  Numbers side_, bound_, penalty_;     // [2, kKinds, count]: lower and upper ones, as all that follow; side 0: there is none
+  Numbers cost_, values_, change_;  // [kKinds, count]: at knots, jerks in the intervals that end there
+  Numbers curved_;                  // the same: curvature or gradient of a Newton step
+  Numbers bound_;                   // [kKinds, count, 2]: of values times -1, and of values
+  std::vector<Constraint> constraints_;
   std::vector<State> gain_;
-  std::vector<double> pivot_, feed_;
-  Numbers slack_, excess_, multiplier_, reserve_;  // s, t, z, y
-  Numbers per_multiplier_, per_reserve_;           // 1 / z, 1 / y
-  Numbers stiffness_;                              // of the change of z with the value
-  Numbers d_slack_, d_excess_, d_multiplier_;
+  Numbers pivot_, feed_;
 };
 
 }  // namespace

@@ -1,0 +1,343 @@
+// The sum of a plan and of a difference from it that decays: cubics of constant jerk in the intervals of a grid, which
+// `track` finds within what the plan leaves of the bounds. These hold between knots, too: they are tightened at knots
+// where the sum exceeds them in between.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "motions.h"
+
+namespace traj_integrator::execution {
+namespace {
+
+using Row = std::vector<double>;
+
+constexpr double kInterval = 0.02;  // s, the longest one: halving it changes rms accelerations by less than 0.1 %
+constexpr double kIntervals = 200;  // about the most; in a long blend, they are longer instead
+constexpr double kSpacing = 0.25;   // share of the longest interval: closer knots of the plan begin none
+constexpr double kFirst = 2e-4;     // s, where the first one begins one: a command cannot yet turn for what comes after
+constexpr double kSame = 1e-9;      // s, of times that are the same but for rounding
+constexpr double kSliver = 1e-6;    // s, the shortest piece
+constexpr double kWeights[] = {1, 3, 3};   // three critically damped poles
+constexpr double kFloating[] = {0, 1, 2};  // two, of the velocity
+constexpr double kAtEnd = 1e6;      // weight at the end of the horizon, relative to that over the time scale
+constexpr double kLeft = 1e-3;      // share of the largest difference, or of 1 mrad, that may be left; a quintic removes it
+constexpr long kRounds = 8;         // the most solutions
+constexpr double kBeyond[] = {5e-8, 2e-4, 2e-4, 2e-4};  // accepted excess: rad, then shares of velocity, acceleration, jerk
+constexpr double kCounts = 0.2;     // share of it from which on a bound is tightened, too, where another excess is more
+constexpr double kTighter = 2;      // times the excess, since knots beside give way
+constexpr double kTurns = 1e-3;     // rad or m, beyond which a plan that goes back counts as one that turns
+constexpr double kTurnsShare = 0.01;  // the same as a share of what the plan covers: less is its ringing
+constexpr double kRest = 1e-6;      // rad or m, beyond the rest of a plan, or back in a time scale: rounding
+constexpr double kBack = 2e-5;      // rad or m, of going back that counts as none
+
+// Knots of the difference: the plan's, without close ones, and more in long intervals; and those of the sum.
+struct Grid {
+  Row times;                // of the difference, [count + 1]
+  Row knots;                // of the sum: also all of the plan, until its end
+  std::vector<long> first;  // piece of the sum with which an interval begins; the last one: the rest of the plan
+
+  explicit Grid(const BlendProblem& given) : times{0} {
+    const Knots& plan = given.plan.knots;
+    const double until = given.until, longest = std::max(kInterval, until / kIntervals), gap = kSpacing * longest;
+    for (long i = 1; i <= plan.count && until - plan.times[i] >= gap; ++i) {
+      if (plan.times[i] - times.back() >= (i == 1 ? kFirst : gap)) add(plan.times[i], longest);
+    }
+    add(until, longest);
+    long next = 1;
+    for (size_t k = 0; k + 1 < times.size(); ++k) {
+      first.push_back(static_cast<long>(knots.size()));
+      knots.push_back(times[k]);
+      for (; next <= plan.count && plan.times[next] < times[k + 1] - kSame; ++next) {
+        if (plan.times[next] > times[k] + kSame) knots.push_back(plan.times[next]);
+      }
+    }
+    first.push_back(static_cast<long>(knots.size()));
+    knots.push_back(until);
+    for (; next <= plan.count; ++next) {
+      if (plan.times[next] > until + kSliver) knots.push_back(plan.times[next]);
+    }
+  }
+
+ private:
+  // Adds a knot, and others before it at whole nanoseconds.
+  void add(double knot, double longest) {
+    const double from = times.back(), parts = std::ceil((knot - from) / longest - 1e-6);
+    for (double part = 1; part < parts; ++part) times.push_back(std::nearbyint((from + part * (knot - from) / parts) * 1e9) * 1e-9);
+    times.push_back(knot);
+  }
+};
+
+// Of one joint.
+class Blend {
+ public:
+  Blend(const BlendProblem& given, const Grid& grid, long joint)
+      : given_(given), grid_(grid), joint_(joint), count_(static_cast<long>(grid.first.size()) - 1),
+        pieces_(static_cast<long>(grid.knots.size()) - 1), tau_(given.time_scale), floats_(given.kinds[given.plan.dof + joint] != 0),
+        plan_(pieces_ * kLargestSize), low_(kOrders * count_), high_(low_), place_(count_), speed_(count_), least_(count_),
+        most_(count_), weights_(3 * count_) {
+    for (long k = 0, piece = 0; k < pieces_; ++k) cut(given.plan, joint, grid.knots[k], grid.knots[k + 1], piece, &plan_[k * kLargestSize]);
+    const double* const from = given.start + joint;
+    start_ = {from[0], from[given.plan.dof], from[2 * given.plan.dof]};
+    difference_ = start_ + State{plan_[0], plan_[1], 2 * plan_[2]} * -1;
+  }
+
+  // False if the horizon is too short.
+  bool solve() {
+    const double end = value(pieces_ - 1, grid_.knots[pieces_] - grid_.knots[pieces_ - 1], 0);
+    const bool rests_outside = given_.rests && given_.until > given_.plan.knots.times[given_.plan.knots.count] &&
+                               !(end >= bound(-1, 0) && end <= bound(1, 0));
+    moved_ = floats_ || rests_outside;
+    set_weights();
+    set_bounds();
+    free_ = way_ = tracked(Row(low_.size(), -HUGE_VAL), Row(high_.size(), HUGE_VAL));
+    for (const bool forward : {true, false}) {
+      Row low = low_, high = high_;
+      if (forward) go_forward(low, high);
+      way_ = tracked(low, high);
+      for (long round = 1; round < kRounds && tighten(low, high); ++round) way_ = tracked(low, high);
+      if (is_on_plan()) return true;
+    }
+    return false;
+  }
+
+  // The plan alone, if nothing was solved.
+  void write(double* coefficients, double* shift_of_end, double* apart) {
+    const long dof = given_.plan.dof;
+    shift_of_end[joint_] = apart[joint_] = 0;
+    sum_ = plan_;
+    if (!way_.jerks.empty()) {
+      add_difference();
+      const double lasts = given_.until, shift_by = moved_ ? way_.at(count_, 0) : 0;  // what is left goes over all of the time
+      const double q = (shift_by - way_.at(count_, 0)) / (lasts * lasts * lasts), w = -way_.at(count_, 1) / (lasts * lasts);
+      const double u = -way_.at(count_, 2) / (2 * lasts), cubic = 10 * q - 4 * w + u;
+      const double left[kLargestSize] = {0, 0, 0, cubic, (7 * w - 15 * q - 2 * u) / lasts, (6 * q - 3 * w + u) / (lasts * lasts)};
+      for (long piece = 0; piece < grid_.first[count_]; ++piece) add(left, 0, piece);
+      for (long piece = grid_.first[count_]; piece < pieces_; ++piece) sum_[piece * kLargestSize] += shift_by;
+      sum_[0] = start_.position, sum_[1] = start_.velocity, sum_[2] = start_.acceleration / 2;  // without rounding
+      shift_of_end[joint_] = shift_by;
+      for (long k = 0; k <= count_ && given_.kinds[2 * dof + joint_] == 0; ++k) {
+        apart[joint_] = std::max(apart[joint_], std::abs(way_.at(k, 0) - free_.at(k, 0)));
+      }
+    }
+    for (size_t i = 0; i < sum_.size(); ++i) coefficients[i * dof + joint_] = sum_[i];
+  }
+
+ private:
+  struct Way {
+    Row states, jerks;  // [count + 1, 3], [count]
+    double at(long knot, long order) const { return states[3 * knot + order]; }
+  };
+
+  double value(long piece, double time, long order) const {
+    double values[kOrders];
+    evaluate({plan_.data(), {}, kLargestSize, 1}, piece, time, kOrders, values, 1);
+    return values[order];
+  }
+  // The joint's bound below (-1) or above (1).
+  double bound(double side, long order) const { return given_.bounds[((side > 0 ? kOrders : 0) + order) * given_.plan.dof + joint_]; }
+  double accepted(long order) const { return kBeyond[order] * (order > 0 ? bound(1, order) : 1); }
+
+  void set_weights() {
+    for (long k = 0; k < count_; ++k) {
+      const double own = grid_.times[k + 1] - grid_.times[k], next = k + 1 < count_ ? grid_.times[k + 2] - grid_.times[k + 1] : 0;
+      for (long order = 0; order < 3; ++order) {
+        double& weight = weights_[3 * k + order];
+        weight = grid_.times[k + 1] < given_.from - kSame ? 0 : (own + next) / 2 * (floats_ ? kFloating : kWeights)[order];
+        if (k + 1 == count_ && !(moved_ && order == 0)) weight += kAtEnd * tau_;
+        weight *= std::pow(tau_, 2 * order);
+      }
+    }
+  }
+
+  // What the plan leaves for the difference.
+  void set_bounds() {
+    Row falling(count_), rising(count_);  // accelerations of the plan on both sides of a knot
+    for (long k = 0; k < count_; ++k) {
+      double begin[kOrders], end[kOrders], slowest = HUGE_VAL, fastest = -HUGE_VAL;
+      least_[k] = bound(-1, 2), most_[k] = bound(1, 2);
+      for (long piece = grid_.first[k]; piece < grid_.first[k + 1]; ++piece) {
+        const Pieces own{plan_.data(), {}, kLargestSize, 1};
+        evaluate(own, piece, 0, kOrders, begin, 1);
+        evaluate(own, piece, grid_.knots[piece + 1] - grid_.knots[piece], kOrders, end, 1);
+        slowest = std::min({slowest, begin[3], end[3]}), fastest = std::max({fastest, begin[3], end[3]});
+        if (given_.decelerates) least_[k] = std::min({least_[k], begin[2], end[2]}), most_[k] = std::max({most_[k], begin[2], end[2]});
+      }
+      const double after = k + 1 < count_ ? 2 * plan_[grid_.first[k + 1] * kLargestSize + 2] : end[2];
+      falling[k] = std::min(end[2], after), rising[k] = std::max(end[2], after);
+      place_[k] = end[0], speed_[k] = end[1];
+      low_[k] = bound(-1, 0) - end[0], high_[k] = bound(1, 0) - end[0];
+      low_[count_ + k] = bound(-1, 1) - end[1], high_[count_ + k] = bound(1, 1) - end[1];
+      low_[3 * count_ + k] = bound(-1, 3) - slowest, high_[3 * count_ + k] = bound(1, 3) - fastest;
+    }
+    for (long k = 0; k < count_; ++k) {
+      const long beside = std::min(k + 1, count_ - 1);
+      low_[2 * count_ + k] = std::max(least_[k], least_[beside]) - falling[k];
+      high_[2 * count_ + k] = std::min(most_[k], most_[beside]) - rising[k];
+    }
+    for (size_t i = 0; i < low_.size(); ++i) {  // the plan leaves no room: as near as possible
+      if (low_[i] > high_[i]) low_[i] = high_[i] = (low_[i] + high_[i]) / 2;
+    }
+  }
+
+  Way tracked(const Row& low, const Row& high) const {
+    Way way{Row(3 * (count_ + 1)), Row(count_)};
+    Row steps(count_);
+    for (long k = 0; k < count_; ++k) steps[k] = grid_.times[k + 1] - grid_.times[k];
+    const double from[] = {difference_.position, difference_.velocity, difference_.acceleration};
+    long iterations = 0;
+    track({steps.data(), count_, 1, weights_.data(), tau_, from, low.data(), high.data()},
+          {way.states.data(), way.jerks.data(), &iterations});
+    return way;
+  }
+
+  // Lets no joint go back to meet a plan that goes forward from there, nor pass the place where its plan rests.
+  void go_forward(Row& low, Row& high) const {
+    double knots[kStopPieces + 1], pieces[kStopPieces * kLargestSize], range[2 * kOrders];
+    const long lasts = stop(start_, given_.stopping[joint_], bound(1, 3), knots, pieces);
+    if (lasts == 0) return;
+    std::fill_n(range, kOrders, HUGE_VAL), std::fill_n(range + kOrders, kOrders, -HUGE_VAL);
+    widen({pieces, {knots, lasts}, kLargestSize, 1}, range);
+    const double onward = going(floats_ ? start_.velocity : place_[count_ - 1] - start_.position);
+    if (onward == 0) return;
+    // Seen so that the joint goes up: the earliest place where it can stop; if the plan rests before, it has to come back.
+    const double passed = onward > 0 ? range[kOrders] : -range[0], back = onward > 0 ? range[0] : -range[kOrders];
+    const double position = onward * start_.position;
+    double farthest = -HUGE_VAL;
+    for (long k = ahead(); k < count_; ++k) farthest = std::max(farthest, onward * place_[k]);
+    if (!floats_ && farthest < position - kBack) return;
+    const auto turns = [&](long k) { return (free_.at(k + 1, 1) + speed_[k]) * onward < 0; };
+    long from = 0;  // if it turns back, whatever it does: after that
+    if (position - back > kBack) {
+      while (from < count_ && !turns(from)) ++from;
+      if (from == count_) from = 0;
+      while (from < count_ && turns(from)) ++from;
+    }
+    Row &floor = onward > 0 ? low : high, &ceiling = onward > 0 ? high : low;
+    for (long k = 0; k < count_; ++k) {
+      const double slowest = -std::max(onward * speed_[k], 0.0) - kRest / tau_;  // what is left of a difference at rest
+      double &velocity = floor[count_ + k], &highest = ceiling[k];
+      if (k >= from && (floats_ || passed <= farthest + kBack)) velocity = onward * std::max(onward * velocity, slowest);
+      if (!floats_ && given_.rests) highest = onward * std::min(onward * highest, std::max(farthest, passed) + kRest - onward * place_[k]);
+    }
+  }
+
+  // The first knot that counts: that of the plan's first row.
+  long ahead() const {
+    const Knots& plan = given_.plan.knots;
+    const double time = std::max(given_.from, plan.count > 1 ? plan.times[1] : 0) - kSame;
+    return std::min(std::lower_bound(grid_.times.begin() + 1, grid_.times.end(), time) - grid_.times.begin() - 1, count_ - 1);
+  }
+
+  // The direction in which the plan goes, 1 or -1; `otherwise` if it stands, 0 if it turns.
+  double going(double otherwise) const {
+    double least = HUGE_VAL, most = -HUGE_VAL, falls = 0, rises = 0;
+    for (long k = ahead(); k < count_; ++k) {
+      least = std::min(least, place_[k]), most = std::max(most, place_[k]);
+      falls = std::max(falls, most - place_[k]), rises = std::max(rises, place_[k] - least);
+    }
+    const double ringing = std::max(kTurns, kTurnsShare * (most - least));
+    const bool up = falls <= ringing, down = rises <= ringing;
+    if (up != down) return up ? 1 : -1;
+    return up && otherwise != 0 ? std::copysign(1.0, otherwise) : 0;
+  }
+
+  // Tightens bounds at the ends of intervals in which the sum exceeds them; returns whether any does.
+  bool tighten(Row& low, Row& high) {
+    sum_ = plan_;
+    add_difference();
+    Row beyond(2 * kOrders * count_);
+    bool over[2 * kOrders] = {}, found = false;
+    for (long k = 0; k < count_; ++k) {
+      if (is_outside(k) || is_outside(k + 1)) continue;
+      double bounds[2 * kOrders], allowed[2 * kOrders], range[2 * kOrders];
+      for (long i = 0; i < 2 * kOrders; ++i) {
+        const double side = i < kOrders ? -1 : 1;
+        bounds[i] = i % kOrders == 2 ? (side > 0 ? most_ : least_)[k] : bound(side, i % kOrders);
+        allowed[i] = range[i] = bounds[i] + side * kCounts * accepted(i % kOrders);
+      }
+      for (long piece = grid_.first[k]; piece < grid_.first[k + 1]; ++piece) {
+        widen({&sum_[piece * kLargestSize], {&grid_.knots[piece], 1}, kLargestSize, 1}, range);
+      }
+      for (long i = 0; i < 2 * kOrders; ++i) {
+        if (range[i] == allowed[i]) continue;
+        beyond[i * count_ + k] = std::abs(range[i] - bounds[i]);
+        over[i] = over[i] || beyond[i * count_ + k] > accepted(i % kOrders);
+        found = found || over[i];
+      }
+    }
+    for (long i = 0; i < 2 * kOrders; ++i) {
+      for (long k = 0; k < count_ && over[i]; ++k) {
+        const double beside = i % kOrders < 3 && k + 1 < count_ ? beyond[i * count_ + k + 1] : 0;  // at a knot, on both sides
+        double& tightened = (i < kOrders ? low : high)[i % kOrders * count_ + k];
+        tightened += (i < kOrders ? kTighter : -kTighter) * std::max(beyond[i * count_ + k], beside);
+      }
+    }
+    return found;
+  }
+
+  // Whether the sum is beyond bounds that cannot be kept at a knot.
+  bool is_outside(long knot) const {
+    const double from[] = {start_.position, start_.velocity, start_.acceleration};
+    for (long order = 0; order < (knot == 0 ? 3 : 2); ++order) {
+      const long i = order * count_ + knot - 1;
+      const double number = knot == 0 ? from[order] : way_.at(knot, order), room = knot == 0 ? 0 : accepted(order);
+      const double low = knot == 0 ? bound(-1, order) : low_[i], high = knot == 0 ? bound(1, order) : high_[i];
+      if (number < low - room || number > high + room) return true;
+    }
+    return false;
+  }
+
+  void add_difference() {
+    for (long k = 0; k < count_; ++k) {
+      const double cubic[kLargestSize] = {way_.at(k, 0), way_.at(k, 1), way_.at(k, 2) / 2, way_.jerks[k] / 6};
+      for (long piece = grid_.first[k]; piece < grid_.first[k + 1]; ++piece) add(cubic, grid_.times[k], piece);
+    }
+  }
+
+  // Adds a polynomial of the time since another time to a piece of the sum.
+  void add(const double* polynomial, double since, long piece) {
+    double moved[kLargestSize];
+    std::copy_n(polynomial, kLargestSize, moved);
+    shift(moved, kLargestSize, grid_.knots[piece] - since);
+    for (long power = 0; power < kLargestSize; ++power) sum_[piece * kLargestSize + power] += moved[power];
+  }
+
+  bool is_on_plan() const {
+    double largest = kLeft;
+    for (long k = 0; k <= count_; ++k) largest = std::max(largest, std::abs(way_.at(k, 0)));
+    for (long order = moved_ ? 1 : 0; order < 3; ++order) {
+      if (!(std::abs(way_.at(count_, order)) * std::pow(tau_, order) <= kLeft * largest)) return false;
+    }
+    return true;
+  }
+
+  const BlendProblem& given_;
+  const Grid& grid_;
+  const long joint_, count_, pieces_;
+  const double tau_;
+  const bool floats_;
+  bool moved_ = false;  // it ends elsewhere than its plan: that is about velocities, or ends beyond a limit
+  State start_{}, difference_{};
+  Row plan_, sum_;                     // coefficients, [pieces, kLargestSize]
+  Row low_, high_;                     // of the difference, [kOrders, count]: at ends of intervals; of the jerk in them
+  Row place_, speed_, least_, most_;   // of the plan at ends of intervals; accelerations of the sum in them
+  Row weights_;
+  Way free_, way_;                     // without and with bounds
+};
+
+}  // namespace
+
+long blend(const BlendProblem& problem, double* knots, double* coefficients, double* shift, double* apart) {
+  const Grid grid(problem);
+  for (long joint = 0; joint < problem.plan.dof; ++joint) {
+    Blend one(problem, grid, joint);
+    if (problem.kinds[joint] != 0 && !one.solve()) return 0;
+    one.write(coefficients, shift, apart);
+  }
+  std::copy(grid.knots.begin(), grid.knots.end(), knots);
+  return static_cast<long>(grid.knots.size()) - 1;
+}
+
+}  // namespace traj_integrator::execution
