@@ -13,6 +13,10 @@ from .tolerances import ROUNDING
 
 SPARE = 1e-4
 """Share by which bounds of rates are widened, so that a plan that uses a limit completely counts as within it."""
+_RAMP_S = 0.02
+"""Shortest time, s, in which a gentle stop reaches its acceleration: the interval of blends."""
+_OF_STOP = 0.98
+"""Share of the acceleration that a gentle stop uses: the blend to a plan that ends beyond limits needs some room."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,12 @@ class Bounds(Limits):
         """Return the bounds of one joint, `[1]`."""
         parts = (getattr(self, field.name) for field in fields(self))
         return Bounds(*(part[..., joint : joint + 1] if isinstance(part, np.ndarray) else part for part in parts))
+
+    @cached_property
+    def gentle(self) -> Bounds:
+        """Bounds of stops where there is room: with time for the jerk, and some acceleration left for a blend."""
+        jerk = np.minimum(self.jerk, self.acceleration / _RAMP_S)
+        return replace(self, acceleration=_OF_STOP * self.acceleration, jerk=jerk)
 
     @cached_property
     def wide(self) -> np.ndarray:

@@ -121,7 +121,8 @@ class Motion(NamedTuple):
     @property
     def begin(self) -> State:
         """State in which the first segment begins."""
-        return State(*self._replace(coefficients=self.coefficients[:1]).begins[0, :3])
+        first = self.coefficients[0]
+        return State(first[0], first[1], 2 * first[2] if self.size > 2 else np.zeros(self.dof))
 
     @property
     def end(self) -> State:
@@ -133,7 +134,7 @@ class Motion(NamedTuple):
 
     def state_at(self, time: float) -> State:
         """Return the state at a time, s; at a knot, that of the segment that begins there."""
-        return State(*self.states_at(np.array([time], np.float64), 3)[:, 0])
+        return State(*self.states_at(np.array([time]), 3)[:, 0])
 
     def states_at(self, times: np.ndarray, orders: int = 4) -> np.ndarray:
         """Return position, velocity, acceleration, jerk (the first `orders` of them) at times `[T]`, s: `[4, T, D]`."""

@@ -131,18 +131,19 @@ def points_of(motion: Motion) -> Points:
     time_ns = np.rint(motion.knots * SECOND_NS).astype(np.int64)
     times, steps = time_ns * NANOSECOND_S, motion.steps
     moved = np.abs(times - motion.knots) > _NO_TIME_S
-    whole = motion.at_knots(np.where(moved, times, motion.knots)) if moved.any() else motion
-    states = np.concatenate([whole.begins[:, :3], np.array(motion.end)[None]])
-    if motion.with_accelerations and motion.size > 2:  # where the acceleration jumps, the longer segment shows it less
+    whole = motion.at_knots(np.where(moved, times, motion.knots)) if np.count_nonzero(moved) else motion
+    states, end = whole.states_at(whole.knots, 3), motion.end
+    states[:, -1] = end
+    if motion.with_accelerations:  # where the acceleration jumps, the longer segment shows it less
         brief = np.flatnonzero((steps[:-1] < _BRIEF_S) & (steps[:-1] < _SHORTER * steps[1:]))
         if len(brief):
-            ends = shifted(whole.coefficients[brief], whole.steps[brief])
-            states[brief + 1] = ends[:, :3] * FACTORIALS[:3]
-    rates = states[:, 1:]
+            ends = shifted(whole.coefficients[brief], whole.steps[brief])[:, :3]
+            states[: ends.shape[1], brief + 1] = np.moveaxis(ends * FACTORIALS[: ends.shape[1]], 1, 0)
+    rates = states[1:]
     rates[np.abs(rates) < _NOTHING] = 0.0
     if motion.ends_at_rest:
-        rates[-1, 1][np.abs(rates[-1, 1]) < _AT_REST] = 0.0
-    position, velocity, acceleration = np.ascontiguousarray(np.moveaxis(states, 1, 0))
+        states[2, -1][np.abs(states[2, -1]) < _AT_REST] = 0.0
+    position, velocity, acceleration = states
     return Points(time_ns, position, velocity, acceleration if motion.with_accelerations else None)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -25,10 +24,6 @@ _TURNS = 10.0
 that would still be faster is turning, not resting: removing that would move the plan by more than removing the velocity
 does.
 """
-_RAMP_S = 0.02
-"""Shortest time, s, in which a stop after a plan reaches its acceleration where it has room: the interval of blends."""
-_OF_STOP = 0.98
-"""Share of the acceleration that such a stop uses: the blend to a plan that ends beyond limits needs some room."""
 _DOUBLINGS = 8
 """Number of times that the search doubles the time before the end at which a joint leaves its plan."""
 _HALVINGS = 20
@@ -73,12 +68,9 @@ def _stop(end: State, bounds: Bounds, joint_names: Sequence[str]) -> tuple[Motio
 
     Raises Rejected: brake_impossible.
     """
-    durations = bounds.stop_durations(end.velocity)
-    longest = int(durations.argmax())
-    takes = durations[longest]
+    takes = None
     with suppress(ValueError):  # It takes forever, or begins beyond all measure.
-        jerk = np.minimum(bounds.jerk, bounds.acceleration / _RAMP_S)
-        stop = fastest_stop(end, replace(bounds, acceleration=_OF_STOP * bounds.acceleration, jerk=jerk))
+        stop = fastest_stop(end, bounds.gentle)
         if not (kept := keeping(stop, bounds.of_stops)).all():
             hard = fastest_stop(end, bounds)
             stop = united({joint: hard.of(joint) for joint in np.flatnonzero(~kept).tolist()}, stop)
@@ -86,11 +78,13 @@ def _stop(end: State, bounds: Bounds, joint_names: Sequence[str]) -> tuple[Motio
         if stop.duration <= LONGEST_BRAKE_S:
             return stop, kept
         takes = stop.duration
+    durations = bounds.stop_durations(end.velocity)
+    longest = int(durations.argmax())
     name = joint_names[longest] if len(joint_names) else f"joint {longest}"
     raise Rejected(
         RejectionReason.BRAKE_IMPOSSIBLE,
         f"end: {name} moves at {end.velocity[longest]:g}, and the brake within limits.acceleration and limits.jerk "
-        f"takes {takes:g} s, expected at most {LONGEST_BRAKE_S:g} s",
+        f"takes {takes or durations[longest]:g} s, expected at most {LONGEST_BRAKE_S:g} s",
     )
 
 
