@@ -16,8 +16,8 @@ def refuses(step, *arguments):
 COEFFICIENTS, KNOTS, TIMES = np.zeros((2, 4, 3)), np.arange(3) * 0.1, np.array([0.05, 0.1])
 ROWS, ROW = np.zeros((3, 3)), np.zeros(3)
 PIECES, STATE = np.zeros((2, 6, 1)), np.array([0.0, 1.0, 0.0])
-STATES, BOUNDS = np.stack([STATE, STATE], axis=1), np.ones((4, 2, 2))
-TRACKED = np.ones(2), np.ones((2, 3, 2)), 1.0, STATES, -BOUNDS, BOUNDS
+STATES, BOUNDS = np.stack([STATE, STATE], axis=1), np.ones((4, 2))
+TRACKED = np.ones(2), np.ones((2, 3)), 1.0, STATE, -BOUNDS, BOUNDS
 SIDES, KINDS = np.stack([-np.ones((4, 3)), np.ones((4, 3))]), np.zeros((3, 3), int)
 
 
@@ -36,7 +36,7 @@ CALLS = {
     "spline": (KNOTS, ROWS, ROW, ROW, sevens(2, 4, 3)),
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
     "blend": (COEFFICIENTS, KNOTS, True, False, 0.0, 1.0, 0.1, ROWS, SIDES, ROW, KINDS, *BLENDED),
-    "track": (*TRACKED, sevens(3, 3, 2), sevens(2, 2), sevens(2, dtype=int)),
+    "track": (*TRACKED, sevens(3, 3), sevens(2)),
     "widen": (np.zeros((3, 4, 3)), np.arange(4) * 0.1, sevens(1, 2, 4, 3)),
     "widen each": (COEFFICIENTS, KNOTS, sevens(2, 2, 4, 3)),
 }

@@ -46,9 +46,13 @@ def track(
     """Of `src/tracking.cpp`."""
     count, dof = len(steps), start.shape[1]
     way = Way(np.empty((count + 1, 3, dof)), np.empty((count, dof)), np.empty(dof, np.int64))
-    given = (steps, weights, start, low, high)
-    steps, weights, *sides = (np.ascontiguousarray(part, np.float64) for part in given)
-    native.track(steps, weights, float(time_scale), *sides, *way)
+    for joint in range(dof):
+        own = (np.array(part[..., joint], np.float64, order="C") for part in (weights, start, low, high))
+        of_weights, of_start, *sides = own
+        states, jerks = np.empty((count + 1, 3)), np.empty(count)
+        given = np.array(steps, np.float64), of_weights, float(time_scale), of_start, *sides
+        way.iterations[joint] = native.track(*given, states, jerks)
+        way.states[:, :, joint], way.jerks[:, joint] = states, jerks
     return way
 
 

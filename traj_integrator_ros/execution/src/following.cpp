@@ -41,8 +41,11 @@ struct Grid {
   explicit Grid(const BlendProblem& given) : times{0} {
     const Knots& plan = given.plan.knots;
     const double until = given.until, longest = std::max(kInterval, until / kIntervals), gap = kSpacing * longest;
+    double last = 0;
     for (long i = 1; i <= plan.count && until - plan.times[i] >= gap; ++i) {
-      if (plan.times[i] - times.back() >= (i == 1 ? kFirst : gap)) add(plan.times[i], longest);
+      const bool is_spaced = plan.times[i] - last >= gap;
+      if (is_spaced || (i == 1 && plan.times[i] > kFirst)) add(plan.times[i], longest);
+      if (is_spaced) last = plan.times[i];
     }
     add(until, longest);
     long next = 1;
@@ -91,7 +94,6 @@ class Blend {
     moved_ = floats_ || rests_outside;
     set_weights();
     set_bounds();
-    free_ = way_ = tracked(Row(low_.size(), -HUGE_VAL), Row(high_.size(), HUGE_VAL));
     for (const bool forward : {true, false}) {
       Row low = low_, high = high_;
       if (forward) go_forward(low, high);
@@ -117,8 +119,9 @@ class Blend {
       for (long piece = grid_.first[count_]; piece < pieces_; ++piece) sum_[piece * kLargestSize] += shift_by;
       sum_[0] = start_.position, sum_[1] = start_.velocity, sum_[2] = start_.acceleration / 2;  // without rounding
       shift_of_end[joint_] = shift_by;
-      for (long k = 0; k <= count_ && given_.kinds[2 * dof + joint_] == 0; ++k) {
-        apart[joint_] = std::max(apart[joint_], std::abs(way_.at(k, 0) - free_.at(k, 0)));
+      if (given_.kinds[2 * dof + joint_] == 0) {
+        const Way other = free();
+        for (long k = 0; k <= count_; ++k) apart[joint_] = std::max(apart[joint_], std::abs(way_.at(k, 0) - other.at(k, 0)));
       }
     }
     for (size_t i = 0; i < sum_.size(); ++i) coefficients[i * dof + joint_] = sum_[i];
@@ -140,13 +143,14 @@ class Blend {
   double accepted(long order) const { return kBeyond[order] * (order > 0 ? bound(1, order) : 1); }
 
   void set_weights() {
+    const double square = tau_ * tau_, units[] = {1, square, square * square};
     for (long k = 0; k < count_; ++k) {
       const double own = grid_.times[k + 1] - grid_.times[k], next = k + 1 < count_ ? grid_.times[k + 2] - grid_.times[k + 1] : 0;
       for (long order = 0; order < 3; ++order) {
         double& weight = weights_[3 * k + order];
         weight = grid_.times[k + 1] < given_.from - kSame ? 0 : (own + next) / 2 * (floats_ ? kFloating : kWeights)[order];
         if (k + 1 == count_ && !(moved_ && order == 0)) weight += kAtEnd * tau_;
-        weight *= std::pow(tau_, 2 * order);
+        weight *= units[order];
       }
     }
   }
@@ -186,11 +190,11 @@ class Blend {
     Row steps(count_);
     for (long k = 0; k < count_; ++k) steps[k] = grid_.times[k + 1] - grid_.times[k];
     const double from[] = {difference_.position, difference_.velocity, difference_.acceleration};
-    long iterations = 0;
-    track({steps.data(), count_, 1, weights_.data(), tau_, from, low.data(), high.data()},
-          {way.states.data(), way.jerks.data(), &iterations});
+    track({steps.data(), count_, weights_.data(), tau_, from, low.data(), high.data()}, way.states.data(), way.jerks.data());
     return way;
   }
+
+  Way free() const { return tracked(Row(low_.size(), -HUGE_VAL), Row(high_.size(), HUGE_VAL)); }
 
   // Lets no joint go back to meet a plan that goes forward from there, nor pass the place where its plan rests.
   void go_forward(Row& low, Row& high) const {
@@ -207,9 +211,10 @@ class Blend {
     double farthest = -HUGE_VAL;
     for (long k = ahead(); k < count_; ++k) farthest = std::max(farthest, onward * place_[k]);
     if (!floats_ && farthest < position - kBack) return;
-    const auto turns = [&](long k) { return (free_.at(k + 1, 1) + speed_[k]) * onward < 0; };
     long from = 0;  // if it turns back, whatever it does: after that
     if (position - back > kBack) {
+      const Way other = free();
+      const auto turns = [&](long k) { return (other.at(k + 1, 1) + speed_[k]) * onward < 0; };
       while (from < count_ && !turns(from)) ++from;
       if (from == count_) from = 0;
       while (from < count_ && turns(from)) ++from;
@@ -324,7 +329,7 @@ class Blend {
   Row low_, high_;                     // of the difference, [kOrders, count]: at ends of intervals; of the jerk in them
   Row place_, speed_, least_, most_;   // of the plan at ends of intervals; accelerations of the sum in them
   Row weights_;
-  Way free_, way_;                     // without and with bounds
+  Way way_;
 };
 
 }  // namespace

@@ -109,24 +109,20 @@ void interpolate(const RowsProblem& problem, double* coefficients, double* noise
 
 // tracking.cpp
 
-// The way of joints to their plan: least squares of a triple integrator whose jerk is constant in each interval.
+// The way of a joint to its plan: least squares of a triple integrator whose jerk is constant in each interval.
 struct TrackingProblem {
   const double* steps;  // [count], s, positive
-  long count, dof;
-  const double* weights;     // [count, 3, dof] of the squares of position, velocity and acceleration at ends of steps
+  long count;
+  const double* weights;     // [count, 3] of the squares of position, velocity and acceleration at ends of steps
   double time_scale;         // s, in which differences go: the unit of time inside; its sixth power is the jerk's weight
-  const double* start;       // [3, dof]
-  const double *low, *high;  // [4, count, dof]: position, velocity and acceleration at ends of steps, jerk in them
+  const double* start;       // [3]
+  const double *low, *high;  // [4, count]: position, velocity and acceleration at ends of steps, jerk in them
 };
 
-struct TrackingResult {
-  double* states;    // [count + 1, 3, dof]
-  double* jerks;     // [count, dof]
-  long* iterations;  // [dof]
-};
-
-// Each joint by itself. Bounds that are not finite are none; where they cannot be kept, their violation is the least.
-void track(const TrackingProblem& problem, const TrackingResult& result);
+// Bounds that are not finite are none; where they cannot be kept, their violation is the least: the sum of excesses, in
+// which those of accelerations count 100 times and of jerks 10,000 times as much, all in units of the time scale. Writes
+// states [count + 1, 3] and jerks [count]; returns the number of iterations, 0 if no bound is active.
+long track(const TrackingProblem& problem, double* states, double* jerks);
 
 // following.cpp
 

@@ -114,13 +114,12 @@ void py_interpolate(In<1> times, In<1> knots, In<2> rows, bool increments, bool 
   aside(kRowNumbers * count * dof, [&] { interpolate(problem, out.begin(), noise.begin()); });
 }
 
-void py_track(In<1> steps, In<3> weights, double time_scale, In<2> start, In<3> low, In<3> high, Out<3> states,
-              Out<2> jerks, Integers<1> iterations) {
-  const long count = steps.shape[0], dof = start.shape[1];
-  require(count > 0 && dof > 0 && weights.is({count, 3, dof}) && start.is({3, dof}) && low.is({4, count, dof}));
-  require(high.is({4, count, dof}) && states.is({count + 1, 3, dof}) && jerks.is({count, dof}) && iterations.is({dof}));
-  const TrackingProblem problem{steps.begin(), count, dof, weights.begin(), time_scale, start.begin(), low.begin(), high.begin()};
-  aside(kKnotNumbers * count * dof, [&] { track(problem, {states.begin(), jerks.begin(), iterations.begin()}); });
+int64_t py_track(In<1> steps, In<2> weights, double time_scale, In<1> start, In<2> low, In<2> high, Out<2> states, Out<1> jerks) {
+  const long count = steps.shape[0];
+  require(count > 0 && weights.is({count, 3}) && start.is({3}) && low.is({kOrders, count}) && high.is({kOrders, count}));
+  require(states.is({count + 1, 3}) && jerks.is({count}));
+  const TrackingProblem problem{steps.begin(), count, weights.begin(), time_scale, start.begin(), low.begin(), high.begin()};
+  return track(problem, states.begin(), jerks.begin());
 }
 
 // 0 pieces if the horizon is too short.

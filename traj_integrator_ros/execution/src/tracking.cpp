@@ -45,7 +45,6 @@ struct Step {
   double gap(double before, double share) const { return before + share * (linear + share * square); }
 };
 
-// One joint after the other, in the memory of the first.
 class Tracker {
  public:
   explicit Tracker(const TrackingProblem& given)
@@ -55,27 +54,26 @@ class Tracker {
     for (long power = 1; power < kPowers; ++power) scale_[power] = scale_[power - 1] * given.time_scale;
   }
 
-  void solve(long joint, const TrackingResult& result) {
-    take(joint);
+  long solve(double* states, double* jerks) {
+    take();
     factor(cost_);
     std::fill(feed_.begin(), feed_.end(), 0.0);
     roll_out(start_, values_);
-    result.iterations[joint] = is_active() ? interior_point() : 0;
-    write(joint, result);
+    const long iterations = is_active() ? interior_point() : 0;
+    write(states, jerks);
+    return iterations;
   }
 
  private:
-  void take(long joint) {
-    const long dof = given_.dof;
-    const double* const start = given_.start + joint;
-    start_ = {start[0], start[dof] * scale_[1], start[2 * dof] * scale_[2]};
+  void take() {
+    start_ = {given_.start[0], given_.start[1] * scale_[1], given_.start[2] * scale_[2]};
     double size = std::max({std::abs(start_.position), std::abs(start_.velocity), std::abs(start_.acceleration)});
     for (long kind = 0; kind < kKinds; ++kind) {
       const double unit = 1 / (scale_[1] * scale_[2 * kind]);
       for (long i = kind * count_, k = 0; k < count_; ++i, ++k) {
-        cost_[i] = kind == 3 ? intervals_[k].step : given_.weights[(3 * k + kind) * dof + joint] * unit;
+        cost_[i] = kind == 3 ? intervals_[k].step : given_.weights[3 * k + kind] * unit;
         for (long side = 0; side < 2; ++side) {
-          const double bound = (side == 0 ? -given_.low[i * dof + joint] : given_.high[i * dof + joint]) * scale_[kind];
+          const double bound = (side == 0 ? -given_.low[i] : given_.high[i]) * scale_[kind];
           bound_[2 * i + side] = bound;
           if (std::isfinite(bound)) size = std::max(size, -bound);
         }
@@ -94,18 +92,16 @@ class Tracker {
   }
 
   // The state and the jerk from the start on: the result has no drift of sums.
-  void write(long joint, const TrackingResult& result) const {
-    const long dof = given_.dof;
+  void write(double* states, double* jerks) const {
     const double units[kKinds] = {size_, size_ / scale_[1], size_ / scale_[2], size_ / scale_[3]};
-    double* states = result.states + joint;
-    for (long kind = 0; kind < 3; ++kind) states[kind * dof] = given_.start[kind * dof + joint];
+    std::copy_n(given_.start, 3, states);
     State x = start_;
     for (long k = 0; k < count_; ++k) {
       const double jerk = values_[3 * count_ + k];
       x = intervals_[k].after(x, jerk);
-      states += 3 * dof;
-      states[0] = x.position * units[0], states[dof] = x.velocity * units[1], states[2 * dof] = x.acceleration * units[2];
-      result.jerks[k * dof + joint] = jerk * units[3];
+      states += 3;
+      states[0] = x.position * units[0], states[1] = x.velocity * units[1], states[2] = x.acceleration * units[2];
+      jerks[k] = jerk * units[3];
     }
   }
 
@@ -248,9 +244,6 @@ class Tracker {
 
 }  // namespace
 
-void track(const TrackingProblem& problem, const TrackingResult& result) {
-  Tracker tracker(problem);
-  for (long joint = 0; joint < problem.dof; ++joint) tracker.solve(joint, result);
-}
+long track(const TrackingProblem& problem, double* states, double* jerks) { return Tracker(problem).solve(states, jerks); }
 
 }  // namespace traj_integrator::execution
