@@ -25,7 +25,8 @@ _LIMITS = np.radians([[200.0], [1000.0], [20000.0]])
 """Velocity, acceleration and jerk by default, rad and s."""
 _MOVES, _STANDS = 0.1, 0.2
 """Speed, rad/s, from which on a policy's motion counts as one, and the share of it below which a command stands."""
-
+_LATE = 0.4
+"""Part of a period before an action is executed at which the next one counts as late."""
 
 QUICK, ACT = Kind(0.1, 0.1, 0.0, 1 / 30, 50), Kind(0.2, 0.1, 0.0, 0.02, 100)
 SLOW, SLOW_ACT = (kind._replace(period=0.8, delay=0.8) for kind in (QUICK, ACT))
@@ -168,7 +169,8 @@ def paused(
 ) -> Figures:  # fmt: skip
     """Single actions come one by one along a straight way, and none during each inference: it stops, and goes on.
 
-    Figures: largest acceleration as a share of the limit, how far it goes back, and the last distance from the way.
+    Figures: largest acceleration as a share of the limit, how far it goes back, in actions, how far it passes a last
+    action, as a share of what the fastest stop has to, and the last distance from the way.
     """
     played, done, due = Played(arm, count, 1 / hz, **options), 0, 0.0
     home, high = np.array(ARMS[arm].home, float), np.array(ARMS[arm].high)
@@ -188,9 +190,15 @@ def paused(
     speeds = np.diff(commands, axis=0) / _CYCLE_S
     made = np.abs(np.diff(commands, 2, axis=0)).max(axis=0) / _CYCLE_S**2
     ahead = (commands - begin) / way
+    back = (np.maximum.accumulate(ahead, axis=0) - ahead).max(axis=0)
+    # The fastest stop takes 2 sqrt(speed / jerk). It begins when the next action counts as late, a cycle and a lead of
+    # one later at most, while the last one is executed.
+    speed = np.abs(way) * hz
+    passes = speed * (np.sqrt(speed / _LIMITS[2, 0]) + 2 * _CYCLE_S - _LATE / hz)
     return {
         "most": float(made.max() / _LIMITS[1, 0]),
-        "back": float((np.maximum.accumulate(ahead, axis=0) - ahead).max()),
+        "back": float(back.max()),
+        "passed": float((back * np.abs(way) / passes).max()),
         "off": float(np.abs(ahead[-1] - rows * rounds).max()),
         "last": float(np.abs(speeds[-1]).max()),
         "rejected": played.servos.rejected,

@@ -58,6 +58,7 @@ class Still(Camera):
     def disconnect(self): self.is_connected = False
     def read(self): return np.full((self.height, self.width, 3), 128, np.uint8)
     def async_read(self, timeout_ms=0): return self.read()
+    def read_latest(self, max_age_ms=0): return self.read()
 ''',
     "lerobot_teleoperator_swing": '''
 import math, time
@@ -141,7 +142,7 @@ class FrozenPolicy(ACTPolicy):
         return actions
 ''',
 }
-POLICY = """
+POLICIES = """
 import sys
 import torch
 from lerobot.configs.types import FeatureType, PolicyFeature
@@ -151,28 +152,21 @@ from lerobot.policies.factory import make_pre_post_processors
 from lerobot_policy_frozen import FrozenConfig, FrozenPolicy
 
 torch.manual_seed(0)
-folder, unit, steps, rtc = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "rtc"
 options = dict(
-    device="cpu", chunk_size=2 * steps, n_action_steps=steps, dim_model=32, n_heads=2, dim_feedforward=32,
+    device="cpu", chunk_size=8, n_action_steps=4, dim_model=32, n_heads=2, dim_feedforward=32,
     n_encoder_layers=1, use_vae=False, pretrained_backbone_weights=None, push_to_hub=False,
     input_features={"observation.state": PolicyFeature(FeatureType.STATE, (3,)),
                     "observation.images.front": PolicyFeature(FeatureType.VISUAL, (3, 32, 32))},
     output_features={"action": PolicyFeature(FeatureType.ACTION, (3,))},
 )
 one, image = torch.ones(3), torch.ones(3, 1, 1)
-action = {"mean": unit * torch.tensor([0.3, -0.2, 0.1]), "std": unit * 0.05 * one}
-stats = {"observation.state": {"mean": 0 * one, "std": unit * one}, "action": action,
-         "observation.images.front": {"mean": 0 * image, "std": image}}
-(FrozenPolicy(FrozenConfig(**options)) if rtc else ACTPolicy(ACTConfig(**options))).save_pretrained(folder)
-for processor in make_pre_post_processors(ACTConfig(**options), dataset_stats=stats):
-    processor.save_pretrained(folder)
-"""
-READ = """
-import sys
-import numpy as np
-from lerobot.datasets import LeRobotDataset
-frames = LeRobotDataset("local/arm", root=sys.argv[1]).hf_dataset
-np.savez(sys.argv[2], **{name: np.array(frames[name]) for name in ("action", "observation.state")})
+kinds = {"act": (ACTPolicy, ACTConfig, 50.0), "frozen": (FrozenPolicy, FrozenConfig, 1.0)}
+for kind, (policy, config, unit) in kinds.items():
+    action = {"mean": unit * torch.tensor([0.3, -0.2, 0.1]), "std": unit * 0.05 * one}
+    stats = {"observation.state": {"mean": 0 * one, "std": unit * one}, "action": action,
+             "observation.images.front": {"mean": 0 * image, "std": image}}
+    for part in (policy(config(**options)), *make_pre_post_processors(ACTConfig(**options), dataset_stats=stats)):
+        part.save_pretrained(f"{sys.argv[1]}/{kind}")
 """
 
 
@@ -189,6 +183,14 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1"}
 
 
+@pytest.fixture(scope="module")
+def policies(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Policies with random weights: `act` for degrees, `frozen` for rad."""
+    folder = tmp_path_factory.mktemp("policies")
+    subprocess.run([sys.executable, "-c", POLICIES, folder], env=environment, check=True)
+    return folder
+
+
 @pytest.fixture
 def arm(make_arm: MakeArm) -> SimulatedArm:
     return make_arm(limits__start_deviation=0.0)  # random weights begin anywhere
@@ -201,13 +203,6 @@ def robot(tmp_path: Path) -> list[str]:
         "--robot.type=ros2_control", f"--robot.joints=[{', '.join(ORDER)}]", f"--robot.fps={FPS}", "--robot.id=arm",
         f"--robot.calibration_dir={tmp_path / 'calibration'}", "--robot.ros_arguments=['-p', 'use_sim_time:=true']",
     ]  # fmt: skip
-
-
-def policy(environment: dict[str, str], folder: Path, unit: float, steps: int, inference: str = "sync") -> list[str]:
-    """The options of a policy with random weights, for actions of a unit."""
-    command = [sys.executable, "-c", POLICY, folder, str(unit), str(steps), inference]
-    subprocess.run(command, env=environment, check=True)
-    return [f"--policy.path={folder}", f"--inference.type={inference}"]
 
 
 def run(arm: SimulatedArm, environment: dict[str, str], log: Path, *command: object) -> str:
@@ -228,11 +223,13 @@ def run(arm: SimulatedArm, environment: dict[str, str], log: Path, *command: obj
 @pytest.mark.parametrize("inference", ["sync", "rtc"])
 @pytest.mark.parametrize("program", ["lerobot-rollout", "lerobot-rollout-chunks"])
 def test_rollouts_move_an_arm_within_its_limits(
-    program: str, inference: str, arm: SimulatedArm, robot: list[str], environment: dict[str, str], tmp_path: Path
-) -> None:
+    program: str, inference: str, arm: SimulatedArm, robot: list[str], environment: dict[str, str], policies: Path,
+    tmp_path: Path,
+) -> None:  # fmt: skip
     run(
         arm, environment, tmp_path / "log", PROGRAMS / program, *robot,
-        *policy(environment, tmp_path / "policy", 1.0, 4, inference), f"--fps={FPS}", f"--duration={SECONDS}",
+        f"--policy.path={policies / 'frozen'}", f"--inference.type={inference}",
+        f"--fps={FPS}", f"--duration={SECONDS}",
         "--robot.cameras={front: {type: still, width: 32, height: 32, fps: 5}}",
     )  # fmt: skip
     went = arm.commands[:, 0, COLUMNS]
@@ -246,6 +243,8 @@ def test_rollouts_move_an_arm_within_its_limits(
 def test_what_is_recorded_is_replayed(
     arm: SimulatedArm, robot: list[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
+    from pyarrow.parquet import read_table
+
     dataset = tmp_path / "dataset"
     options = [*robot, "--dataset.repo_id=local/arm", f"--dataset.root={dataset}", f"--dataset.fps={FPS}"]
     run(
@@ -254,9 +253,8 @@ def test_what_is_recorded_is_replayed(
         f"--dataset.episode_time_s={SECONDS}",
     )  # fmt: skip
     [dataset] = tmp_path.glob("dataset*")
-    subprocess.run([sys.executable, "-c", READ, dataset, tmp_path / "frames.npz"], env=environment, check=True)
-    frames = np.load(tmp_path / "frames.npz")
-    actions, observed = frames["action"], frames["observation.state"]
+    [frames] = map(read_table, dataset.glob("data/**/*.parquet"))
+    actions, observed = (np.array(frames[name].to_pylist()) for name in ("action", "observation.state"))
     assert actions.shape == observed.shape and actions.shape[1] == 3 and len(actions) > SECONDS * FPS / 2
     assert np.ptp(observed, axis=0).min() > 0.1, "it sees how it moves"
     arm.run(1.0)
@@ -298,40 +296,45 @@ def assert_moved(file: Path) -> None:
 
 @pytest.mark.parametrize("program", ["lerobot-rollout", "lerobot-rollout-chunks"])
 def test_rollouts_move_any_robot_without_ros(
-    program: str, ghost: list[str], environment: dict[str, str], tmp_path: Path
+    program: str, ghost: list[str], environment: dict[str, str], policies: Path, tmp_path: Path
 ) -> None:
-    options = [*policy(environment, tmp_path / "policy", 50.0, 4), f"--fps={FPS}", f"--duration={SECONDS}"]
+    options = [f"--policy.path={policies / 'act'}", f"--fps={FPS}", f"--duration={SECONDS}"]
     done = subprocess.run([PROGRAMS / program, *ghost, *options], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert_moved(tmp_path / "commands.json")
 
 
 def test_async_inference_moves_any_robot_without_ros(
-    ghost: list[str], environment: dict[str, str], tmp_path: Path
+    ghost: list[str], environment: dict[str, str], policies: Path, tmp_path: Path
 ) -> None:
-    policy(environment, tmp_path / "policy", 50.0, 4)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    options = {
-        "policy_server": ["--host=127.0.0.1", f"--port={port}", f"--fps={FPS}"],
-        "robot_client": [
-            *ghost, f"--server_address=127.0.0.1:{port}", f"--fps={FPS}", "--policy_type=act",
-            f"--pretrained_name_or_path={tmp_path / 'policy'}", "--actions_per_chunk=8", "--task=none",
-        ],
-    }  # fmt: skip
-    logs = {name: tmp_path / f"{name}.log" for name in options}
-    with ExitStack() as stack:
-        begun = {}
-        for name, given in options.items():
-            command = [sys.executable, "-m", f"lerobot.async_inference.{name}", *given]
-            out = stack.enter_context(logs[name].open("w"))
-            begun[name] = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=out, stderr=out)
-            stack.callback(begun[name].wait)
-            stack.callback(begun[name].kill)
-        while logs["policy_server"].read_text().count(" generated ") < 3:
+    begun: dict[str, subprocess.Popen] = {}
+
+    def log(name: str) -> str:
+        return (tmp_path / name).read_text()
+
+    def begin(name: str, *options: str) -> None:
+        command = [sys.executable, "-m", f"lerobot.async_inference.{name}", f"--fps={FPS}", *options]
+        out = stack.enter_context((tmp_path / name).open("w"))
+        begun[name] = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=out, stderr=out)
+        stack.callback(begun[name].wait)
+        stack.callback(begun[name].kill)
+
+    def wait_until_server_says(text: str, count: int = 1) -> None:
+        while log("policy_server").count(text) < count:
             for name, one in begun.items():
-                assert one.poll() is None, logs[name].read_text()[-3000:]
-            time.sleep(0.2)
+                assert one.poll() is None, log(name)[-3000:]
+            time.sleep(0.1)
+
+    with ExitStack() as stack:
+        begin("policy_server", "--host=127.0.0.1", f"--port={port}")
+        wait_until_server_says("PolicyServer started")  # the client asks it for 3 s at most
+        begin(
+            "robot_client", *ghost, f"--server_address=127.0.0.1:{port}", "--policy_type=act",
+            f"--pretrained_name_or_path={policies / 'act'}", "--actions_per_chunk=8", "--task=none",
+        )  # fmt: skip
+        wait_until_server_says(" generated ", 3)
         begun["robot_client"].send_signal(signal.SIGINT)
         begun["robot_client"].wait()
     assert_moved(tmp_path / "commands.json")

@@ -130,11 +130,23 @@ def test_actions_that_stop_coming_end_at_rest_and_later_ones_go_on() -> None:
     played.run(1.0)
     assert np.abs(played.differences(1)[-3:]).max() < 1e-9, "it rests"
     np.testing.assert_allclose(played.place, sent[-1], atol=1e-4, err_msg="at the last action")
-    assert np.max(played.commands) < sent[-1] + 1.5 * 0.4 * PERIOD_S
+    # The fastest stop from 0.4 rad/s takes 2 sqrt(0.4 / jerk). It begins a cycle and a lead, 10 ms each, after the next
+    # action counts as late, which is 0.4 of a period before the last one is executed.
+    passes = 0.4 * (np.sqrt(0.4 / LIMITS[2, 0]) + 2 / RATE - 0.4 * PERIOD_S)
+    assert np.max(played.commands) < sent[-1] + passes
     before = played.place.copy()
     played.run(2.0, PERIOD_S, ramp)
     assert (played.place > before + 0.3).all() and played.servos.pace.late == 1
     played.assert_within_limits()
+
+
+def test_an_action_that_jumps_is_reached_as_fast_as_limits_allow() -> None:
+    played = Played()
+    played.run(0.5, PERIOD_S, lambda: played.servos.send(meant(played.time)))
+    played.run(0.5, PERIOD_S, lambda: played.servos.send(meant(played.time) + 0.5))
+    np.testing.assert_allclose(played.place, meant(played.time - 1.8 * PERIOD_S) + 0.5, atol=0.02)
+    played.assert_within_limits()
+    assert played.servos.rejected == 0
 
 
 @pytest.mark.parametrize("then", ["close", "chunk"])

@@ -120,6 +120,11 @@ class Executor:
             clock: returns the time again: a motion that is already due when it has been made is made once more.
 
         """
+
+        def later() -> int:
+            self._follow_samples(time_ns := clock())  # they went on while the motion was made
+            return time_ns
+
         self._follow_samples(now_ns)
         if isinstance(plan, Positions):
             checked = self.plan(plan.fields(self.parameters.joint_names), now_ns, end=plan.end)
@@ -127,7 +132,8 @@ class Executor:
             request = self.checked(plan.fields, plan.stamp_ns, now_ns)
             self.batches.started(request, lambda: now_ns)
             checked = self.sequence(request, plan.stamp_ns, now_ns)
-        return self._begun(self.follow(checked, now_ns, clock), clock() if clock else now_ns)
+        made = self.follow(checked, now_ns, clock and later)
+        return self._begun(made, clock() if clock else now_ns)
 
     def tick(self, now_ns: int) -> ExecutableTrajectory | None:
         """Supervise, at least every 10 ms; returns a motion that begins by itself: a brake, or a waiting plan."""

@@ -14,8 +14,9 @@ from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import Rejection
 from traj_integrator_ros.client import IntegratorClient, stamp_of
+from traj_integrator_ros.execution.committed import Committed
 
-from .motion import SECOND_NS, Committed, Motion
+from .motion import SECOND_NS, Motion
 
 WITHIN_S, STALE_S = 30.0, 0.5
 _LOOKS = 5

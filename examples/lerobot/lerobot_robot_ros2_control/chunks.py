@@ -118,7 +118,8 @@ class WholeChunks(InferenceEngine):
         with self._changed:
             if self._chunk is None:
                 return None
-            rows = self._chunk.actions[self._passed(self._robot.motion.now_ns()) :]
+            passed = round((self._robot.motion.now_ns() - self._chunk.stamp_ns) / self._period_ns)
+            rows = self._chunk.actions[passed:]
             self._robot.has_next = len(rows) > 0
             return rows[0] if len(rows) else None
 
@@ -126,10 +127,6 @@ class WholeChunks(InferenceEngine):
     def failed(self) -> bool:
         """Return whether an inference has raised an error."""
         return self._has_failed
-
-    def _passed(self, time_ns: int) -> int:
-        """Return the number of actions of the last chunk whose periods are over."""
-        return round((time_ns - self._chunk.stamp_ns) / self._period_ns)
 
     def _infer(self) -> None:
         try:
@@ -160,8 +157,10 @@ class WholeChunks(InferenceEngine):
             return {}
         left = None
         if self._chunk is not None:
-            horizon = self._ctx.runtime.cfg.inference.rtc.execution_horizon
-            left = self._chunk.emitted[self._passed(self._observed[1]) :][:horizon]
+            # Observations are not whole periods apart: the new actions lie between the last ones.
+            passed, part = divmod((self._observed[1] - self._chunk.stamp_ns) / self._period_ns, 1)
+            left = self._chunk.emitted[int(passed) :]
+            left = torch.lerp(left[:-1], left[1:], part)[: self._ctx.runtime.cfg.inference.rtc.execution_horizon]
         delay = math.ceil(self._took_s * SECOND_NS / self._period_ns)
         return {"inference_delay": delay, "prev_chunk_left_over": left}
 

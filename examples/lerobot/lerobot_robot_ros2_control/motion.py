@@ -5,22 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from typing import Protocol
 
 import numpy as np
+
+from traj_integrator_ros.execution.committed import Committed
 
 from .pace import Pace
 
 SECOND_NS = 1_000_000_000
 _WARNING_S = 2.0
 _LOG = logging.getLogger(__name__)
-
-
-class Committed(Protocol):
-    """The motion in execution at the times of a chunk."""
-
-    position: np.ndarray
-    committed: int
 
 
 class Motion(ABC):

@@ -15,7 +15,7 @@ _GAIN = 0.2
 _MISSED = 0.4
 """Part of a period after which the next action counts as late: loops jitter by less."""
 _RESTS = 3
-"""Number of rows at the last action with which a motion ends."""
+"""Number of rows after the last action with which a motion ends there: it may be due before they arrive."""
 
 
 class Pace:
@@ -65,12 +65,13 @@ class Pace:
             return rows, begin_ns
 
     def end(self, now_ns: int) -> tuple[np.ndarray, int] | None:
-        """Return the chunk that ends at the last action, once, if the next action is late; otherwise None."""
+        """Return the chunk that is only the last action, once, if the next action is late; otherwise None."""
         if self.missed_ns is None or now_ns < self.missed_ns or not self._lock.acquire(blocking=False):
             return None  # The next action has just come if the lock is held.
         try:
             self.missed_ns = None
-            return np.array([*self._rows, *[self._rows[-1]] * _RESTS]), self._due_ns - _ROWS * self.period_ns
+            goal = np.tile(self._rows[-1], (_ROWS + _RESTS, 1))  # one position: as fast as limits allow
+            return goal, self._due_ns - _ROWS * self.period_ns
         finally:
             self._lock.release()
 

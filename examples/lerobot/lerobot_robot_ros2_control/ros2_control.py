@@ -49,7 +49,7 @@ class Ros2Control(Paced):
     def get_observation(self) -> dict[str, Any]:
         """The latest measured positions, rad, and images. Raises TimeoutError: no joint states come any more."""
         position, self.stamp_ns = self._connected().observe()
-        images = {name: camera.async_read() for name, camera in self.cameras.items()}
+        images = {name: camera.read_latest() for name, camera in self.cameras.items()}
         return dict(zip(self.action_features, position.tolist(), strict=True)) | images
 
     def _begin(self, calibrate: bool) -> Arm:

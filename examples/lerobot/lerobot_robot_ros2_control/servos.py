@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from traj_integrator_ros.execution.committed import Committed
 from traj_integrator_ros.governor.committed import CommittedFields
 from traj_integrator_ros.governor.executor import Actions, Executor, NodeParameters, Rejected
 from traj_integrator_ros.governor.rehearsal import rehearse
 from traj_integrator_ros.kernels import ControlSpace
 
-from .motion import Committed, Motion
+from .motion import Motion
 
 _LEAD_TIME_S = 0.01
 """Time, s, until a new plan is taken up: no message is on its way, and the thread samples at least every 10 ms."""
@@ -28,7 +29,7 @@ class Servos(Motion):
 
     Args:
         joints: names of the joints, in the order of all arrays.
-        write: commands positions, rad, `[joints]`; the thread calls it. It returns False if it cannot now.
+        write: commands positions, rad, `[joints]`; the thread calls it.
         limits: largest velocity, rad/s, acceleration, rad/s^2, and jerk, rad/s^3, each `[joints]`.
         position: where the joints are, rad, `[joints]`.
         period_s: time between two actions, s.
@@ -56,9 +57,12 @@ class Servos(Motion):
     ) -> None:
         names = ("limits.velocity", "limits.acceleration", "limits.jerk")
         given = {name: list(map(float, values)) for name, values in zip(names, limits, strict=True)}
+        # As grippers, joints go to actions that jump as fast as limits allow: servos follow them whatever comes.
+        kind = [] if deviation else ["gripper"] * len(joints)
         parameters = NodeParameters.of(
-            joints, device="cpu", start_from="previous", state_timeout=0.0, limits__start_deviation=0.0,
-            publish__lead_time=_LEAD_TIME_S, publish__bandwidth=bandwidth, supervision__deviation=deviation, **given,
+            joints, device="cpu", joints__kind=kind, start_from="previous", state_timeout=0.0,
+            limits__start_deviation=0.0, publish__lead_time=_LEAD_TIME_S, publish__bandwidth=bandwidth,
+            supervision__deviation=deviation, **given,
         )  # fmt: skip
         rehearse(parameters)  # otherwise, the first motion takes 50 ms
         super().__init__(period_s, delay)
@@ -68,7 +72,7 @@ class Servos(Motion):
             refuse=lambda rejected, _: self._not_executed(rejected),
         )
         self._write, self._cycle_s, self._clock = write, 1 / rate, clock
-        self._lock, self._over = threading.Lock(), threading.Event()
+        self._lock, self._over = threading.RLock(), threading.Event()
         self._begun, self._failed = False, None
         self._thread = threading.Thread(target=self._drive, name="servos", daemon=True)
         self._executor.sample(self.observe(position))  # the command is known: no action waits for a first motion
@@ -108,17 +112,17 @@ class Servos(Motion):
         return self._clock()
 
     def cycle(self) -> None:
-        """Supervise, and command the servos once."""
-        self.end()
-        now_ns = self._clock()
-        if self._lock.acquire(blocking=False):  # otherwise, a plan is being made
-            try:
-                self._executor.tick(now_ns)
-            finally:
-                self._lock.release()
-        command = self._executor.sample(now_ns)
+        """Command the servos once, and supervise."""
+        # Sampled first: otherwise, a plan would have to wait where this cycle is late.
+        command = self._executor.sample(self._clock())
         if self._begun:
             self._write(command.position)
+        if self._lock.acquire(blocking=False):  # otherwise, a plan is being made, and the servos do not wait for it
+            try:
+                self.end()
+                self._executor.tick(self._clock())
+            finally:
+                self._lock.release()
 
     def _close(self) -> None:
         """Brake, and end the thread when the joints rest."""
