@@ -53,6 +53,9 @@ LEROBOT_TESTS = ("test/examples",)
 """Tests of a cell with LeRobot: its command lines on the arm of the rig, among others."""
 WITHIN_S, TEST_WITHIN_S = 7200, 900
 """Longest times, s, of a cell and of one test: generous, since other work may stop a run for minutes."""
+_ACTIVATED = "VIRTUAL_ENV", "PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
+NEW_SHELL = "env", *(f"--unset={name}" for name in _ACTIVATED)
+"""Runs a command as in a new shell: with the ROS 2 of an activated environment, other Pythons would not do."""
 
 
 class Cell(NamedTuple):
@@ -71,8 +74,7 @@ class Cell(NamedTuple):
 
     def run(self, *command: object) -> tuple[bool, str]:
         """Runs a command here as in a new shell, output in a log; returns whether it failed, and its last line."""
-        activated = "VIRTUAL_ENV PYTHONPATH AMENT_PREFIX_PATH LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE".split()
-        clean = ["env", *(f"--unset={name}" for name in activated), "OMP_NUM_THREADS=1", "TRAJ_INTEGRATOR_NATIVE=1"]
+        clean = [*NEW_SHELL, "OMP_NUM_THREADS=1", "TRAJ_INTEGRATOR_NATIVE=1"]
         log = FOLDER / "logs" / f"{self.name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a+b") as file:
@@ -127,7 +129,7 @@ def suitable_python(version: str) -> str:
     """Path of an interpreter of a version that set-up takes: pyenv's, or on the PATH; empty if there is none."""
     installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
     for path in filter(None, (*map(str, installed), shutil.which(f"python{version}"))):
-        command = [path, str(ROOT / "scripts" / "set_up.py"), "--check"]
+        command = [*NEW_SHELL, path, str(ROOT / "scripts" / "set_up.py"), "--check"]
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:
             return path
     return ""

@@ -57,12 +57,9 @@ class Servos(Motion):
     ) -> None:
         names = ("limits.velocity", "limits.acceleration", "limits.jerk")
         given = {name: list(map(float, values)) for name, values in zip(names, limits, strict=True)}
-        # As grippers, joints go to actions that jump as fast as limits allow: servos follow them whatever comes.
-        kind = [] if deviation else ["gripper"] * len(joints)
         parameters = NodeParameters.of(
-            joints, device="cpu", joints__kind=kind, start_from="previous", state_timeout=0.0,
-            limits__start_deviation=0.0, publish__lead_time=_LEAD_TIME_S, publish__bandwidth=bandwidth,
-            supervision__deviation=deviation, **given,
+            joints, device="cpu", start_from="previous", state_timeout=0.0, limits__start_deviation=0.0,
+            publish__lead_time=_LEAD_TIME_S, publish__bandwidth=bandwidth, supervision__deviation=deviation, **given,
         )  # fmt: skip
         rehearse(parameters)  # otherwise, the first motion takes 50 ms
         super().__init__(period_s, delay)
