@@ -12,8 +12,6 @@ _ROWS = 4
 """Number of known actions in a chunk: a spline through fewer ones does not know how the arm was meant to move."""
 _GAIN = 0.2
 """Part of the distance from `delay` that one action corrects: it evens out jitter, and follows a loop that drifts."""
-_SPEEDS_UP = 2.0
-"""Largest ratio of a step between actions to the one before with which a motion is expected to go on: it is a jump."""
 _MISSED = 0.4
 """Part of a period after which the next action counts as late: loops jitter by less."""
 _RESTS = 3
@@ -92,7 +90,5 @@ class Pace:
         else:
             self._rows.append(action)
             self._due_ns += period_ns - round(_GAIN * behind_ns)
-        rows = np.array(self._rows)
-        before, last = np.diff(rows[-3:], axis=0)
-        goes_on = np.where(before * last > 0, np.minimum(np.abs(last), _SPEEDS_UP * np.abs(before)), 0.0)
-        return np.vstack([rows, action + np.copysign(goes_on, last)]), self._due_ns - _ROWS * period_ns
+        rows = np.array([*self._rows, 2 * action - self._rows[-2]])
+        return rows, self._due_ns - _ROWS * period_ns
