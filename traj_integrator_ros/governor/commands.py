@@ -10,7 +10,7 @@ from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason
 from .command import Command, NotYet
 from .executable import ExecutableTrajectory
-from .measured import JointStates, MeasuredState
+from .measured import JointStates
 from .planner import Planner
 from .trajectories import TrajectoryMaker
 
@@ -44,38 +44,38 @@ class Commands:
         Called every few milliseconds, also while nothing arrives.
         """
         self.check_clock(now_ns)
-        present, guard = self._published, self._published.guard
+        command, guard = self._published, self._published.guard
         believed, allowance = self._joint_states.believed, self._trajectories.allowance
-        moving = present.is_moving(now_ns)
+        moving = command.is_moving(now_ns)
         guard.stopped_until_rest &= moving
         rests = not moving and guard.rests(now_ns, allowance)
-        if rests and (present.is_doubtful or believed.begins_anew):
+        if rests and (command.is_doubtful or believed.begins_anew):
             believed.begins_anew = False
-            present.drop()  # A clock was set in the motion, or a driver started: the next one begins at the robot.
+            command.drop()  # A clock was set in the motion, or a driver started: the next one begins at the robot.
         found = self._why_brake(now_ns, moving)
         contradicts = found is not None and found.reason is RejectionReason.CONTRADICTORY_STATE
         if guard.reason and rests and not contradicts:
             if guard.back_to is None:
-                if present.report is None and guard.was_moved(allowance):
-                    present.drop()  # Whatever the controller holds, the next motion begins where the robot is.
+                if command.report is None and guard.was_moved(allowance):
+                    command.drop()  # Whatever the controller holds, the next motion begins where the robot is.
                 guard.recover()
                 found = None
-            elif not present.heard.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
+            elif not command.heard.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
                 return back
         if found is not None and (not guard.reason or (contradicts and guard.kind is not found.reason)):
             guard.brake(found, self._joint_states.lately(), allowance)
             self.planner.refuse(guard.refusal())
             return self._stopped(now_ns) if moving else None
-        if guard.stop_waits or (guard.is_busy and moving and present.has_lost):
+        if guard.stop_waits or (guard.is_busy and moving and command.has_lost):
             return self._stopped(now_ns)
         if self._kept is not None:
             with suppress(NotYet):
                 within, self._kept = self._trajectories.kept(now_ns, self._kept), None
                 if within is not None:
                     return within
-        if present.heard.is_off(now_ns):
-            self.planner.refuse(present.heard.unavailable(now_ns))
-        if present.heard.is_silent(now_ns):
+        if command.heard.is_off(now_ns):
+            self.planner.refuse(command.heard.unavailable(now_ns))
+        if command.heard.is_silent(now_ns):
             return None  # The controller would execute a motion that is sent now from its middle, when it is back.
         return self.planner.go_on(now_ns)
 
@@ -84,9 +84,9 @@ class Commands:
 
         It requires reports of the controller: without them, nobody knows whether it still holds the command.
         """
-        present = self._published
-        own = None if present.report is None or present.heard.is_silent(now_ns) else present.own
-        way = present.guard.way_back(own and own.motion.end.position, self._trajectories.allowance)
+        command = self._published
+        own = None if command.report is None or command.heard.is_silent(now_ns) else command.own
+        way = command.guard.way_back(own and own.motion.end.position, self._trajectories.allowance)
         return None if way is None else self._trajectories.back(now_ns, way)
 
     def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
@@ -120,22 +120,17 @@ class Commands:
 
     def supervise(self, now_ns: int) -> None:
         """Compare the latest joint state with the command at its time."""
-        clock, present, guard = self._published.clock, self._published, self._published.guard
+        command, report, turning = self._published, self._published.report, self._parameters.continuous
         # While nobody knows where the controller is in its motion, a brake could begin away from the command.
-        if present.is_unclear or clock.states.is_alone:
+        if command.is_unclear or command.clock.states.is_alone:
             return
-        state, turning = self._comparable(now_ns), self._parameters.continuous
-        if turning.any() and (then := present.commanded(state.stamp_ns)) is not None:
+        state = self._joint_states.latest(now_ns, 0.0)
+        if report is not None and command.motion_clock.is_scaled:  # The command is known up to the last report.
+            known = (one for one in reversed(self._joint_states.recent) if one.stamp_ns <= report.stamp_ns)
+            state = next(known, state)
+        if turning.any() and (then := command.commanded(state.stamp_ns)) is not None:
             state = state._replace(position=turned(state.position, then.position, turning))
-        guard.take(state, present.commanded, self._trajectories.allowance)
-
-    def _comparable(self, now_ns: int) -> MeasuredState:
-        """Return the latest joint state whose command is known: in scaled motions, one before the last report."""
-        latest, present = self._joint_states.latest(now_ns, 0.0), self._published
-        if present.report is None or not present.motion_clock.is_scaled:
-            return latest
-        known = (one for one in reversed(self._joint_states.recent) if one.stamp_ns <= present.report.stamp_ns)
-        return next(known, latest)
+        command.guard.take(state, command.commanded, self._trajectories.allowance)
 
     def check_clock(self, now_ns: int) -> None:
         """Forget states and motions whose times are later than now: the clock has jumped back."""
@@ -145,7 +140,7 @@ class Commands:
 
     def _why_brake(self, now_ns: int, moving: bool) -> Rejected | None:
         """Return the reason to brake the robot; None if there is none."""
-        present, heard, timeout = self._published, self._published.heard, self._parameters.state_timeout
+        command, heard, timeout = self._published, self._published.heard, self._parameters.state_timeout
         try:
             self._joint_states.believed.require_agreement(now_ns)
         except Rejected as contradictory:
@@ -156,7 +151,7 @@ class Commands:
         if moving and heard.is_off(now_ns):
             text = f"expected reports of the controller, got none for {heard.quiet_s(now_ns):.3f} s"
             return Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, text)
-        if moving and present.is_doubtful and present.report and not present.clock.is_doubted:
+        if moving and command.is_doubtful and command.report and not command.clock.is_doubted:
             return Rejected(RejectionReason.CLOCK_JUMPED_BACK, "a clock was set during a motion")
         restart_s = _RESTARTS_S + heard.period_s  # Until a report shows that the motion is over.
         if heard.is_overdue(now_ns) and (not moving or heard.quiet_s(now_ns) < restart_s):
@@ -168,10 +163,10 @@ class Commands:
 
         A stop that the network holds up would be executed from its middle. It is sent as soon as anything comes.
         """
-        present, states_s = self._published, self._joint_states.overdue_s(now_ns)
-        if not states_s or present.report is None or not present.heard.is_overdue(now_ns):
+        command, states_s = self._published, self._joint_states.overdue_s(now_ns)
+        if not states_s or command.report is None or not command.heard.is_overdue(now_ns):
             return False
-        reports_s = present.heard.quiet_s(now_ns)
+        reports_s = command.heard.quiet_s(now_ns)
         return reports_s < _CUT_OFF_S and abs(reports_s - states_s) < _TOGETHER_S
 
     def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
