@@ -18,8 +18,6 @@ NEAR_NS = 20_000_000
 """Largest distance, ns, of a motion from where the rates predict it: controllers enter messages late."""
 _ENTERS_S = 3e-3
 """Time, s, from making a motion until the controller begins it, besides the way of the message."""
-_LONGEST_WAY_S = 0.05
-"""Longest way of a message that is believed, s."""
 
 Sought = Callable[[int, int], "int | None"]
 """Called with a time of this clock and a distance from it, ns; returns when, within that, the motion is as reported."""
@@ -74,7 +72,7 @@ class MotionClock:
 
     def begins_ns(self, now_ns: int, way_s: float) -> int:
         """Return the time of this clock, ns, at which a message begins that needs a time, s, on its way."""
-        return self.at(now_ns) + round(self.rate * (_ENTERS_S + min(way_s, _LONGEST_WAY_S)) * SECOND_NS)
+        return self.at(now_ns) + round(self.rate * (_ENTERS_S + way_s) * SECOND_NS)
 
     def follow(self, robot_ns: int, rate: float, seen: Sought, *, is_lost: bool = False) -> bool:
         """Take a report: the rate from `robot_ns` on, and the motion's state; return whether past times changed.

@@ -89,7 +89,7 @@ def motion_to(task: Task, parameters: NodeParameters, interpolation: Interpolati
     reference, limits = task.reference(interpolation), task.limits
     planned, bounds = reference.planned, interpolation.assumed.containing(*limits.range_of("position"))
     require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-    rest = planned.remainder(task.begin_ns)
+    rest = planned.rest_from(task.begin_ns)
     if reference.keeps_limits:  # Neither the interpolation of its points nor the blend to it counts as a violation.
         limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
     bounds = bounds.raised_to(rest.valid)

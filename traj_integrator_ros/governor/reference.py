@@ -50,10 +50,10 @@ class PlannedMotion:
         return self.motion.state_at(max(time_ns - self.start_ns, 0) * NANOSECOND_S)
 
     def rest_from(self, time_ns: int) -> Motion:
-        """Return the motion from a time on, or from its start if that is later; at least a moment of rest."""
-        into = max(time_ns - self.start_ns, 0) * NANOSECOND_S
+        """Return at least a moment of the motion from a time, ns, on; its first segment is extended backwards."""
+        into = (time_ns - self.start_ns) * NANOSECOND_S
         if into <= 0:
-            return self.motion
+            return self.motion.begun_earlier(-into) if into else self.motion
         if into >= self.motion.duration - ROUNDING:
             return resting(self.motion.end.position, MOMENT_S)
         return self.motion.from_time(into)
@@ -66,26 +66,14 @@ class PlannedMotion:
         part = self.motion.until(lasts)
         return PlannedMotion(self.start_ns, part._replace(coefficients=part.coefficients.copy()))
 
-    def remainder(self, blend_ns: int) -> Motion:
-        """Return the motion from a time on; if it begins later, its first segment is extended backwards."""
-        early = (self.start_ns - blend_ns) * NANOSECOND_S
-        return self.motion.begun_earlier(early) if early > 0 else self.rest_from(blend_ns)
-
     def between(self, begin_ns: int, end_ns: int) -> Motion:
         """Return the motion between two times, ns, with rest after its end."""
-        span = (end_ns - begin_ns) * NANOSECOND_S
-        into, until = (begin_ns - self.start_ns) * NANOSECOND_S, (end_ns - self.start_ns) * NANOSECOND_S
-        if 0 <= into < until <= self.motion.duration:  # This is nearly always so, and only this part is copied.
-            part = self.motion.until(until).from_time(into)
-            part.knots[-1] = span  # The end is reached without rounding.
-            return part
-        motion = self.rest_from(begin_ns)
-        if self.start_ns > begin_ns:
-            motion = resting(motion.begin.position, (self.start_ns - begin_ns) * NANOSECOND_S).then(motion)
-        missing = span - motion.duration
-        if missing <= ROUNDING:
-            return motion.until(min(span, motion.duration))
-        return motion.then(resting(motion.end.position, missing))
+        span, until = (end_ns - begin_ns) * NANOSECOND_S, (end_ns - self.start_ns) * NANOSECOND_S
+        part = self.motion.until(min(until, self.motion.duration))  # Only this is copied.
+        motion = PlannedMotion(self.start_ns, part).rest_from(begin_ns)
+        if (missing := span - motion.duration) > ROUNDING:
+            return motion.then(resting(motion.end.position, missing))
+        return motion._replace(knots=np.append(motion.knots[:-1], span))  # The end is reached without rounding.
 
 
 class Reference(NamedTuple):
