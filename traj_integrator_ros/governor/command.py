@@ -139,8 +139,8 @@ class Command:
             self.heard.report = self._corrected(before, report)
             return
         self.follow_scaling(report.speed_scaling, report.stamp_ns, report)
-        before, self._status = self._status, self._compared(report)
-        is_new = self._own or self._status is not before
+        was, self._status = self._status, self._compared(report)
+        is_new = self._own or self._status is not was
         if is_new and self._status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):
             self.drop()
 
