@@ -25,14 +25,15 @@ class Crossing:
     """Memory for transfers between host and device, each in one copy: start and goal in, cost and plan out."""
 
     def __init__(self, dof: int, device: torch.device) -> None:
-        self._asked = torch.empty(3, 1, dof)
+        is_pinned = device.type == "cuda"
+        self._asked = torch.empty(3, 1, dof, pin_memory=is_pinned)
         self._there = torch.empty(3, 1, dof, device=device)
-        self._answer = torch.empty(1 + HORIZON * dof)
+        self._answer = torch.empty(1 + HORIZON * dof, pin_memory=is_pinned)
 
     def ask(self, start: np.ndarray, goal: np.ndarray) -> Tensor:
         """Start position, start velocity and goal on the device, `[3, 1, dof]`."""
         self._asked[:, 0] = torch.from_numpy(np.vstack([start, goal]))
-        return self._there.copy_(self._asked)
+        return self._there.copy_(self._asked, non_blocking=True)
 
     def answer(self, cost: Tensor, plan: Tensor) -> tuple[float, Tensor]:
         """A cost and a plan `[HORIZON, dof]` on the host; waits for the device."""

@@ -13,8 +13,8 @@ from engine_cases import EngineCase, engine_on
 from torch.profiler import ProfilerActivity, profile
 
 from traj_integrator_ros.engine.call import Wanted, step_lengths
-from traj_integrator_ros.engine.device import DeviceRunner
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, CostTerm, QuadraticCost, default_backend
 
 NEEDS_NATIVE = pytest.mark.skipif(
@@ -59,9 +59,9 @@ def test_nothing_is_allocated_in_the_steady_state():
 
 
 @pytest.mark.parametrize("kernel", ["clique", "bspline_tight"])
-@pytest.mark.parametrize("copies", [False, True], ids=["direct", "by copies"])
-def test_a_dropped_engine_frees_its_memory_at_once(kernel: str, copies: bool) -> None:
-    engine = engine_on(DeviceRunner(torch.device("cpu"), torch.float32) if copies else None)
+@pytest.mark.parametrize("is_staged", [False, True], ids=["direct", "staged"])
+def test_a_dropped_engine_frees_its_memory_at_once(kernel: str, is_staged: bool) -> None:
+    engine = engine_on(StagedRunner(torch.device("cpu"), torch.float32, 4) if is_staged else None)
     case = EngineCase(MAPS[kernel])
     case.run(engine, want_dt=True)
     terms = QuadraticCost(CostTerm(weight=np.ones(case.dof)))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from operator_cases import MAP
 
 from traj_integrator_ros.engine.call import Call, Wanted, call_of, ends_of, step_lengths, time_from_start
-from traj_integrator_ros.engine.device import DeviceRunner
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.runners import OutOfDeviceMemory, resolve_device
+from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import MAPS, CostTerm, QuadraticCost, quadratic_cost
 
 EVERYTHING = Wanted(action=True, start=True, goal=True, dt=True)
@@ -52,7 +52,7 @@ def cost_of(batch: int, horizon: int, dof: int, duration: object) -> QuadraticCo
 @given(data=st.data())
 def test_costs_and_gradients_are_those_of_the_public_function(kernel, data):
     case = data.draw(engine_cases(kernel=kernel))
-    runner = DeviceRunner(torch.device("cpu"), torch.float64)
+    runner = StagedRunner(torch.device("cpu"), torch.float64, max_graphs=0)
     engine = engine_on(data.draw(st.sampled_from((None, runner)), "runner"), "float64")
     duration = np.linspace(0.0, 1.0, case.batch) if data.draw(st.booleans(), "a weight for each") else 0.7
     cost = cost_of(case.batch, kernel.output_horizon(case.horizon), case.dof, duration)

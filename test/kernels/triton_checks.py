@@ -22,10 +22,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from launch_cases import LIMIT, SUM_LIMIT, Launch, assert_close, assert_keeps_digits, assert_matches, launches
 from operator_cases import OPERATOR, SIGNATURE, Case, signature_case
 
-from traj_integrator_ros.engine import device as engine_device
+from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.call import call_of, ends_of
-from traj_integrator_ros.engine.device import DeviceRunner
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import MAPS, Backend, operator
 from traj_integrator_ros.kernels.backends import launcher
 from traj_integrator_ros.kernels.triton import launch as triton_launch
@@ -254,10 +254,11 @@ def test_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(name):
 
 
 @SIGNATURE
-def test_the_engine_drives_the_kernels(kernel, monkeypatch):
-    """The engine's runner for devices, with inputs in each form."""
-    monkeypatch.setattr(engine_device, "launcher", lambda *which: launcher(*which[:2], "triton", "cuda"))
-    on_device = TrajectoryIntegrator(DEVICE, runner=DeviceRunner(torch.device(DEVICE), torch.float32))
+def test_the_engine_drives_the_kernels_into_its_own_memory(kernel, monkeypatch):
+    """The engine's runner for devices, with inputs in each form; on CUDA devices it uses graphs."""
+    monkeypatch.setattr(engine_staged, "default_backend", lambda device: Backend.TRITON)
+    monkeypatch.setattr(engine_staged, "launcher", lambda *which: launcher(*which[:2], "triton", "cuda"))
+    on_device = TrajectoryIntegrator(DEVICE, runner=StagedRunner(torch.device(DEVICE), torch.float32, max_graphs=4))
     directly = TrajectoryIntegrator("cpu")
     generator = torch.Generator().manual_seed(0)
     for rows, index in ((1, None), (3, None), (2, torch.tensor([0, 1, 1]))):

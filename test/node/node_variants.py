@@ -87,10 +87,10 @@ def short_of_memory() -> None:
 
     allocate = Buffers._allocate
 
-    def allocate_or_fail(self: Buffers, size: int, dtype: torch.dtype) -> torch.Tensor:
+    def allocate_or_fail(self: Buffers, side: str, size: int, dtype: torch.dtype) -> torch.Tensor:
         if size > MOST_ELEMENTS:
             raise torch.OutOfMemoryError(f"tried to allocate {size} elements")
-        return allocate(self, size, dtype)
+        return allocate(self, side, size, dtype)
 
     Buffers._allocate = allocate_or_fail
 

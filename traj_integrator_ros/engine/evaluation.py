@@ -13,8 +13,8 @@ from ..kernels import CostTerm, QuadraticCost, derivatives, limit_violations, qu
 from ..kernels.call import fast_map
 from ..kernels.signature import four
 from .call import STARTS, Array, Call, Ends, Gradient, Wanted
-from .device import inputs_of, rows_of, to_device
 from .runners import Buffers, goal_gradient, replaces_action, summed, unfit, without_goal
+from .staged import inputs_of, rows_of, to_device
 
 _STATE = ("position", "velocity", "acceleration")
 
@@ -40,7 +40,7 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
     goals = len(kernel.goal) if wanted.goal and goal.count is not None and not replaces else 0
     ends, into = None, (None,) * 8
     if starts or goals:
-        ends = buffers.view("gradients of the ends", (2 * STARTS, batch, dof), torch.float64).numpy()
+        ends = buffers.view("output", "gradients of the ends", (2 * STARTS, batch, dof), torch.float64).numpy()
         into = (*four(tuple(ends[:starts])), *four(tuple(ends[STARTS : STARTS + goals])))
     given = (*without_goal(call, buffers).of_map, cost.outputs)
     kind = fast_map(kernel.operator, *kernel.scheme).kind
@@ -73,9 +73,9 @@ def _contiguous(given: Array | tuple | None) -> Array | tuple | None:
 
 
 def composed_evaluation(
-    call: Call, cost: QuadraticCost, wanted: Wanted, device: torch.device, dtype: torch.dtype
+    call: Call, cost: QuadraticCost, wanted: Wanted, buffers: Buffers
 ) -> tuple[np.ndarray, Gradient]:
-    """Compute costs and gradients on a device, in a dtype; the arrays are new, float64."""
+    """Compute costs and gradients on the device of `buffers`; the arrays are new, float64."""
     kernel, (batch, _, dof) = call.kernel, call.shape
     kinds = {"start": _STATE, "goal": _STATE[: len(kernel.goal)] if call.goal.count is not None else ()}
     goal, weight = call.goal._replace(rows=call.goal.rows[: len(kinds["goal"])]), cost.duration_weight
@@ -93,7 +93,7 @@ def composed_evaluation(
         f"{name} of {place}": value for place, term in enumerate(cost.outputs) for name, value in term._asdict().items()
     }
     terms["duration_weight"] = weight if np.ndim(weight) else None
-    given = to_device({**variables, **indices, **terms}, device, dtype)
+    given = to_device({**variables, **indices, **terms}, buffers)
     variables = {name: given[name].detach() for name in variables if given[name] is not None}
     asked = [name for name in variables if getattr(wanted, name.split("_")[0])]
     for name in asked:
@@ -121,9 +121,12 @@ def composed_evaluation(
     )
 
 
-def vjp_dt(call: Call, device: torch.device, dtype: torch.dtype) -> np.ndarray:
-    """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`; `call` has actions, rows and upstream gradients."""
-    given, operator = to_device(call.inputs, device, dtype), call.kernel.operator
+def vjp_dt(call: Call, buffers: Buffers) -> np.ndarray:
+    """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`.
+
+    `call` has actions, rows and upstream gradients; `buffers` take them to the device.
+    """
+    given, operator = to_device(call.inputs, buffers), call.kernel.operator
     upstream, scheme = rows_of(given, "upstream"), operator.scheme(call.kernel.scheme)
     with torch.no_grad():
         gradient = derivatives.dt_gradient(operator.name, inputs_of(call.kernel, given), upstream, scheme)

@@ -1,8 +1,8 @@
 """The engine: action sequences to trajectories, and upstream gradients back, on one device with buffers of its own.
 
 Knows nothing of ROS. Inputs are numpy arrays or torch tensors, results are numpy arrays.
-On the CPU the C++ kernels read their inputs in place, and after the first calls of a kind nothing is allocated any
-more, except for the gradient of dt. On CUDA, inputs are copied there and results back (`engine.device`).
+After the first calls of a kind nothing is allocated any more, except for the gradient of dt. On the CPU the C++ kernels
+read their inputs in place; on CUDA each kind of call is one graph (`engine.staged`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 from ..kernels import Backend, ControlMap, QuadraticCost, backend_info, default_backend
 from .call import NO_ENDS, STARTS, Call, Ends, Gradient, Runner, Wanted, ends_of, step_lengths
-from .device import DeviceRunner
 from .evaluation import composed_evaluation, fused_evaluation, vjp_dt
 from .runners import (
     DTYPES,
@@ -29,6 +28,7 @@ from .runners import (
     resolve_device,
     without_goal,
 )
+from .staged import StagedRunner
 
 _USUALLY_WANTED = Wanted()
 Function = TypeVar("Function", bound=Callable)
@@ -63,6 +63,8 @@ class TrajectoryIntegrator:
     Args:
         device: "auto" (the CPU: from host arrays to host arrays it is the fastest), "cpu", "cuda" or "cuda:N".
         dtype: of the results, "float32" or "float64".
+        max_graphs: number of CUDA graphs that are kept: one for each kind and shape of call, with its own buffers; 0
+            for none.
         runner: what computes; None for the fastest runner on the device.
 
     Raises:
@@ -70,11 +72,14 @@ class TrajectoryIntegrator:
 
     """
 
-    def __init__(self, device: str = "auto", dtype: str = "float32", runner: Runner | None = None) -> None:
+    def __init__(
+        self, device: str = "auto", dtype: str = "float32", max_graphs: int = 16, runner: Runner | None = None
+    ) -> None:
         self.device = resolve_device(device)
         self.dtype = DTYPES[dtype]
-        self._buffers = Buffers(self.dtype)
-        self._runner = self._make_runner() if runner is None else runner
+        self._buffers = Buffers(self.device, self.dtype)
+        self._inputs = Buffers(self.device, self.dtype)  # for calls that the runner cannot compute
+        self._runner = self._make_runner(max_graphs) if runner is None else runner
 
     @property
     def backend(self) -> str:
@@ -140,7 +145,7 @@ class TrajectoryIntegrator:
         if want_dt and is_zero:
             dt = np.zeros(call.dt.shape)
         elif want_dt:
-            dt = vjp_dt(without_goal(call, self._buffers), self.device, self.dtype)
+            dt = vjp_dt(without_goal(call, self._buffers), self._inputs)
         action, *rows = results.arrays
         return Gradient(action, tuple(rows[:STARTS]), tuple(rows[STARTS:]) or None, dt)
 
@@ -166,7 +171,7 @@ class TrajectoryIntegrator:
         """
         if isinstance(self._runner, DirectRunner) and not wanted.dt:
             return fused_evaluation(call, cost, wanted, self._buffers)
-        return composed_evaluation(call, cost, wanted, self.device, self.dtype)
+        return composed_evaluation(call, cost, wanted, self._inputs)
 
     def warm_up(self, kernel: ControlMap, dof: int, shapes: Iterable[tuple[int, int]]) -> None:
         """Integrate and differentiate each `(batch, action horizon)`, so that the first real call is no slower.
@@ -179,20 +184,21 @@ class TrajectoryIntegrator:
             row, one = np.zeros((1, dof), np.float32), step_lengths(1.0)
             call = Call(kernel, (batch, horizon, dof), one, ends_of((row, None, None)))
             call = call._replace(actions=np.zeros(call.shape, np.float32))
-            if isinstance(self._runner, DeviceRunner):
+            if isinstance(self._runner, StagedRunner):
                 _call_every_kind(self, call, row)
-            trajectory = self.integrate(call)
-            self.vjp(call._replace(upstream=(trajectory[0], None, None, None)))
+            for _ in range(2):  # a kind of call is recorded when it occurs for the second time
+                trajectory = self.integrate(call)
+                self.vjp(call._replace(upstream=(trajectory[0], None, None, None)))
 
     def close(self) -> None:
         """Free the buffers, also those on the device."""
-        for holder in (self._buffers, self._runner):
+        for holder in (self._buffers, self._inputs, self._runner):
             holder.release()
 
-    def _make_runner(self) -> Runner:
+    def _make_runner(self, max_graphs: int) -> Runner:
         if default_backend(self.device) is Backend.NATIVE:
             return DirectRunner(self.dtype)
-        return DeviceRunner(self.device, self.dtype)
+        return StagedRunner(self.device, self.dtype, max_graphs)
 
 
 def _call_every_kind(engine: TrajectoryIntegrator, call: Call, row: np.ndarray) -> None:

@@ -12,8 +12,8 @@ from torch import Tensor
 from ..kernels.call import fast_map
 from .call import NO_ENDS, STARTS, Array, Call, Ends
 
-# Words in errors of the CPU's allocator, which differ on arm64.
-_HOST_IS_FULL = ("can't allocate memory", "DefaultCPUAllocator: not enough memory")
+# Words in errors of the CPU's allocator, which differ on arm64, and of CUDA's allocator for pinned memory.
+_HOST_IS_FULL = ("can't allocate memory", "DefaultCPUAllocator: not enough memory", "CUDA error: out of memory")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 # Number of views that are kept, so that a call with a known shape creates none.
 _MOST_VIEWS = 256
@@ -32,59 +32,61 @@ class Pieces(NamedTuple):
 
 
 class Buffers:
-    """Flat storage on the host by name, grown to the largest size seen and viewed in the shape of each call.
+    """Flat storage by side and name, grown to the largest size seen and viewed in the shape of each call.
 
-    Where no memory is left, a RuntimeError is raised (see `is_out_of_memory`).
+    The side "input" is on the device; "output" is on the host, in pinned memory if the device is CUDA. Where no memory
+    is left, a RuntimeError is raised (see `is_out_of_memory`).
     """
 
-    def __init__(self, dtype: torch.dtype) -> None:
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self.device = device
         self.dtype = dtype
-        self._storage: dict[str, Tensor] = {}
+        self._storage: dict[tuple[str, str], Tensor] = {}
         self._views: dict[tuple[object, ...], object] = {}
 
-    def view(self, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
+    def view(self, side: str, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
         """Return the memory of `name` as a contiguous tensor of `shape`, in the engine's dtype or `dtype`."""
-        key = name, shape, dtype
+        key = side, name, shape, dtype
         known = self._views.get(key)
         if known is not None:
             return known
-        return self._keep(key, self._flat(name, math.prod(shape), dtype or self.dtype).view(shape))
+        return self._keep(key, self._flat(side, name, math.prod(shape), dtype or self.dtype).view(shape))
 
     def pieces(self, name: str, shapes: tuple[tuple[int, ...], ...]) -> Pieces:
-        """Return the memory of `name` in pieces of these shapes, in the engine's dtype."""
+        """Return the memory of `name` on the host in pieces of these shapes, in the engine's dtype."""
         key = name, shapes
         known = self._views.get(key)
         if known is not None:
             return known
         sizes = [math.prod(shape) for shape in shapes]
-        flat = self._flat(name, sum(sizes), self.dtype)
+        flat = self._flat("output", name, sum(sizes), self.dtype)
         tensors = tuple(piece.view(shape) for piece, shape in zip(flat.split(sizes), shapes, strict=True))
         return self._keep(key, Pieces(tensors, tuple(tensor.numpy() for tensor in tensors), flat.numpy()))
 
     def fitting(self, name: str, value: Array | None) -> Tensor | None:
-        """Copy an array, in the engine's dtype; a tensor on the CPU that fits stays itself."""
+        """Copy an array to the device, in the engine's dtype; a tensor on the CPU that fits stays itself."""
         if isinstance(value, np.ndarray):
-            target = self.view(name, value.shape)
+            target = self.view("input", name, value.shape)
             np.copyto(target.numpy(), value, casting="same_kind")
             return target
         if value is None:
             return None
         if value.dtype == self.dtype and value.is_contiguous() and value.device.type == "cpu":
             return value.detach()
-        return self.view(name, tuple(value.shape)).copy_(value.detach())
+        return self.view("input", name, tuple(value.shape)).copy_(value.detach())
 
     def release(self) -> None:
         """Release all memory."""
         self._views.clear()
         self._storage.clear()
 
-    def _flat(self, name: str, size: int, dtype: torch.dtype) -> Tensor:
-        held = self._storage.get(name)
+    def _flat(self, side: str, name: str, size: int, dtype: torch.dtype) -> Tensor:
+        held = self._storage.get((side, name))
         if held is None or held.dtype != dtype or held.numel() < size:
             del held  # free the old memory before the new memory is allocated
             self._views.clear()
-            self._storage.pop(name, None)
-            self._storage[name] = held = self._allocate(size, dtype)
+            self._storage.pop((side, name), None)
+            self._storage[side, name] = held = self._allocate(side, size, dtype)
         return held[:size]
 
     def _keep(self, key: tuple[object, ...], view: Kept) -> Kept:
@@ -93,8 +95,10 @@ class Buffers:
         self._views[key] = view
         return view
 
-    def _allocate(self, size: int, dtype: torch.dtype) -> Tensor:
-        return torch.empty(size, dtype=dtype)
+    def _allocate(self, side: str, size: int, dtype: torch.dtype) -> Tensor:
+        if side == "input":
+            return torch.empty(size, dtype=dtype, device=self.device)
+        return torch.empty(size, dtype=dtype, pin_memory=self.device.type == "cuda")
 
 
 class DirectRunner:
@@ -111,7 +115,7 @@ class DirectRunner:
         from ..kernels.native.extension import UNFIT, extension
 
         self._loops, self._unfit = extension, UNFIT
-        self._buffers = Buffers(dtype)
+        self._buffers = Buffers(torch.device("cpu"), dtype)
 
     def run(self, call: Call) -> None:
         """Compute a call."""
@@ -157,7 +161,7 @@ def without_goal(call: Call, buffers: Buffers) -> Call:
     """Return a call whose goal is copied into its actions if it takes the place of one."""
     if not replaces_action(call):
         return call
-    copy = buffers.view("actions to the goal", call.shape)
+    copy = buffers.view("output", "actions to the goal", call.shape)
     if isinstance(call.actions, np.ndarray):
         np.copyto(copy.numpy(), call.actions, casting="same_kind")
     else:
