@@ -211,11 +211,6 @@ class Command:
         return ControllerStatus.EXECUTING if exact else ControllerStatus.BLENDING
 
     @property
-    def has_lost(self) -> bool:
-        """Return whether reports show that the controller does not execute the motion sent last."""
-        return self.last is not None and self.last.is_lost
-
-    @property
     def is_doubtful(self) -> bool:
         """Return whether a clock was set in a motion, which then has to come to rest: its place is not certain."""
         return bool(self._own) and self._steps != self.clock.steps

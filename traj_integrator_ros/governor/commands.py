@@ -66,7 +66,7 @@ class Commands:
             guard.brake(found, self._joint_states.lately(), allowance)
             self.planner.refuse(guard.refusal())
             return self._stopped(now_ns) if moving else None
-        if guard.stop_waits or (guard.is_busy and moving and command.has_lost):
+        if guard.stop_waits or (guard.is_busy and moving and command.last.is_lost):
             return self._stopped(now_ns)
         if self._kept is not None:
             with suppress(NotYet):
