@@ -16,6 +16,7 @@ from kit.controller import SECOND
 from soak.streams.core import Message, NodeCore
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.requests.inputs import Actions, Positions
+from traj_integrator_ros.requests.plan import Plan
 from traj_integrator_ros.requests.rejection import Rejected
 
 BEGIN_S = 10.0
@@ -98,8 +99,8 @@ class Simulated:
     ) -> None:
         self.robot, self.core, self.random = robot, core, np.random.default_rng(seed)
         self.sent: list[Sent] = []
-        self.refused: list[str] = []
-        """Reasons for which plans were refused."""
+        self.refused: list[tuple[float, Rejected]] = []
+        """Times, s, and reasons of plans that were refused."""
         self.seen: np.ndarray | None = None
         """Position and velocity of the latest joint state that the node has, `[2, dof]`."""
         self.slip: np.ndarray | float = 0.0
@@ -116,10 +117,10 @@ class Simulated:
         self._report_is_next, self._reports_now = report_is_next, False
         self._ns, self._numbers, self._events = _BEGIN_NS, itertools.count(), []
         self._busy_ns, self._arrived_ns = 0, dict.fromkeys(("states", "reports", "trajectories"), 0)
-        self._repeat(self._state, states_hz)
+        self._repeat(self._state, round(SECOND / states_hz))
         if reports_hz:
-            self._repeat(self._report, reports_hz)
-        self._repeat(self._tick, SECOND / _TICK_NS)
+            self._repeat(self._report, round(SECOND / reports_hz))
+        self._repeat(self._tick, _TICK_NS)
 
     @property
     def now(self) -> float:
@@ -145,19 +146,15 @@ class Simulated:
                 next_ns += round(every * SECOND)
             self._cycle()
 
-    def later(self, at_ns: int, what: Callable[..., None], *given: object) -> None:
-        """Call a function at a time, ns by the clock of the robot, with that time and what is given."""
-        heapq.heappush(self._events, (at_ns, next(self._numbers), what, *given))
-
     def sequence(self, rows: np.ndarray, dt: float, *, space: int = 1, since: float | None = None,
                  start: Sequence[np.ndarray] = ()) -> None:  # fmt: skip
         """Send a chunk whose first step begins now, or at a time, s."""
         stamp_ns = self._ns if since is None else _BEGIN_NS + round(since * SECOND)
-        self.later(self._sent(), self.answer, Actions(stamp_ns, space, dt, rows, start))
+        self._later(self._sent(), self.answer, Actions(stamp_ns, space, dt, rows, start))
 
     def plan(self, times: np.ndarray, *rows: np.ndarray, end: str | None = None) -> None:
         """Send positions, and perhaps velocities and accelerations, at times."""
-        self.later(self._sent(), self.answer, Positions(0, times, *rows, end=end))
+        self._later(self._sent(), self.answer, Positions(0, times, *rows, end=end))
 
     def stop(self, hold: bool = False) -> ExecutableTrajectory | None:
         """Call ~/stop."""
@@ -173,12 +170,16 @@ class Simulated:
         try:
             return self._publish(self.core.execute(plan, at_ns, lambda: done_ns), done_ns)
         except Rejected as rejected:
-            self.refused.append(rejected.reason.value)
+            self._refused(rejected, None)
             return Refusal(rejected.reason.value, rejected.message)
 
     def publishes_too(self, position: np.ndarray, hz: float) -> None:
         """Let a second publisher of joint states send a position, rad, periodically."""
-        self._repeat(lambda at_ns: self._take_state(at_ns, at_ns, position, 0 * position), hz)
+        self._repeat(lambda at_ns: self._take_state(at_ns, at_ns, position, 0 * position), round(SECOND / hz))
+
+    def reasons(self, since: float = 0.0) -> list[str]:
+        """Return the reasons for which plans were refused since a time, s, each once."""
+        return sorted({rejected.reason.value for at, rejected in self.refused if at >= since})
 
     def _cycle(self) -> None:
         while self._events and self._events[0][0] <= self._ns:
@@ -191,14 +192,19 @@ class Simulated:
             self._tell_reference()
         self._ns += self.robot.period
 
-    def _repeat(self, what: Callable[[int], None], hz: float) -> None:
-        period_ns = round(SECOND / hz)
+    def _later(self, at_ns: int, what: Callable[..., None], *given: object) -> None:
+        """Call a function at a time, ns by the clock of the robot, with that time and what is given."""
+        heapq.heappush(self._events, (at_ns, next(self._numbers), what, *given))
 
+    def _repeat(self, what: Callable[[int], None], period_ns: int) -> None:
         def again(at_ns: int) -> None:
             what(at_ns)
-            self.later(at_ns + period_ns, again)
+            self._later(at_ns + period_ns, again)
 
-        self.later(self._ns + int(self.random.integers(period_ns)), again)
+        self._later(self._ns + int(self.random.integers(period_ns)), again)
+
+    def _refused(self, rejected: Rejected, _: Plan | None) -> None:
+        self.refused.append((self.now, rejected))
 
     def _drawn_ns(self, span: Span) -> int:
         return round(self.random.uniform(*span) * SECOND)
@@ -222,7 +228,7 @@ class Simulated:
             told_ns = late_ns + (0 if self._tells else self._late_ns)
             given = self._ns + told_ns, position + self.slip + self.misread, velocity
             self.misread = 0.0
-            self.later(self._arrival("states", self._ns + late_ns + self._late_ns), self._take_state, *given)
+            self._later(self._arrival("states", self._ns + late_ns + self._late_ns), self._take_state, *given)
 
     def _report(self, _: int) -> None:
         self._reports_now = self._report_is_next
@@ -233,7 +239,7 @@ class Simulated:
         self._reports_now = False
         if not self.robot.off and not self._stalls():
             reference = tuple(part.copy() for part in self.robot.reference.parts)
-            self.later(self._arrival("reports", self._ns), self._take_report, self._ns, reference)
+            self._later(self._arrival("reports", self._ns), self._take_report, self._ns, reference)
 
     def _received(self, at_ns: int, sent: Sent) -> None:
         stamp_ns, points, _ = sent.message
@@ -265,5 +271,5 @@ class Simulated:
             at_ns = _BEGIN_NS + round(self.stall[1] * SECOND)
         sent = Sent(self._arrival("trajectories", at_ns), Message.of(made))
         self.sent.append(sent)
-        self.later(sent.arrived_ns, self._received, sent)
+        self._later(sent.arrived_ns, self._received, sent)
         return sent.message

@@ -19,9 +19,10 @@ from matplotlib.figure import Figure
 
 from rig.physics.arms import ARMS, built
 from rig.physics.loop import Log, Loop, Straight
+from rig.physics.motions import course, policy
 from rig.physics.packages import mujoco_module
 from rig.physics.robot import PhysicalRobot
-from rig.senders import Motion, policy
+from rig.senders import Motion
 from traj_integrator_ros.motions.figures import BLUE, MOTION_GREY, ORANGE
 
 SECONDS = 4.0
@@ -54,7 +55,7 @@ def played(kind: type[Loop]) -> tuple[Motion, Log]:
     loop = kind(robot)
     loop.go(0.3)
     begin = loop.now
-    meant = loop.course(4, SECONDS + 1, begin + 0.2, share=0.25)
+    meant = course(loop, 4, SECONDS + 1, begin + 0.2, share=0.25)
     policy(loop, meant, SECONDS, bias=0.006, noise=1e-3)
     return meant, loop.log(begin)
 

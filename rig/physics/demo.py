@@ -21,9 +21,9 @@ from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.motions.figures import BLUE, MOTION_GREY, ORANGE, figure
 from traj_integrator_ros.tools.command_line import ToolFailure
 
-from ..senders import policy
 from .arms import ARMS
 from .loop import Log, Loop, Straight
+from .motions import course, policy
 from .packages import Absent, mujoco_module
 from .robot import PhysicalRobot
 
@@ -100,7 +100,7 @@ def run_story(kind: type[Loop], seconds: float, motion: tuple[np.ndarray, ...]) 
 
     robot.force = force
     parts[f"pushed, {PUSH_N:.0f} N"] = pushed_s
-    moves, gripper = loop.course(4, seconds + 1, begin + 0.2, SHARE), ARM.gripper
+    moves, gripper = course(loop, 4, seconds + 1, begin + 0.2, SHARE), ARM.gripper
 
     def at(times: np.ndarray) -> np.ndarray:
         states = moves(times)

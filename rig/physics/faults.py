@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..senders import policy, ramping
+from ..senders import ramping
 from .loop import Loop
+from .motions import course, policy
 from .scene import Figures
 
 
@@ -52,7 +53,7 @@ def contradicted(loop: Loop, seed: int, *, random: np.random.Generator) -> Figur
 def stalled(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """The network stalls in both directions during a motion; the policy goes on."""
     begin = loop.now
-    at = loop.course(3 + seed, 4.0, begin + 0.3, 0.4)
+    at = course(loop, 3 + seed, 4.0, begin + 0.3, 0.4)
     loop.stall = begin + 1.3, begin + 1.3 + random.uniform(0.05, 1.0)
     policy(loop, at, 4.0, seed=seed)
     loop.go(1.5)
@@ -62,13 +63,13 @@ def stalled(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
 def stopped_in_a_stall(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """As `stalled`, with a stop in the stall, which the controller may refuse on arrival; then a policy goes on."""
     begin, lasts = loop.now, random.uniform(0.05, 1.0)
-    at = loop.course(3 + seed, 4.0, begin + 0.3, 0.4)
+    at = course(loop, 3 + seed, 4.0, begin + 0.3, 0.4)
     loop.stall = begin + 1.3, begin + 1.3 + lasts
     policy(loop, at, 1.3 + random.uniform(0.05, lasts), seed=seed)  # Before, the node cannot know of the stall.
     loop.stop()
     loop.go(2.0)
     stood = float(np.abs(loop.robot.reference.velocity).max())
-    policy(loop, loop.course(4 + seed, 2.0, loop.now + 0.3, 0.4), 2.5, seed=seed)
+    policy(loop, course(loop, 4 + seed, 2.0, loop.now + 0.3, 0.4), 2.5, seed=seed)
     loop.go(1.5)
     return of_command(loop, begin) | {"moves": stood}
 
@@ -76,7 +77,7 @@ def stopped_in_a_stall(loop: Loop, seed: int, *, random: np.random.Generator) ->
 def misread(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """Single joint states are far off while a policy moves the arm."""
     begin = loop.now
-    at = loop.course(3 + seed, 4.0, begin + 0.3, 0.4)
+    at = course(loop, 3 + seed, 4.0, begin + 0.3, 0.4)
     for _ in range(4):
         joint = np.eye(loop.robot.dof)[random.integers(6)]
         loop.misread = random.choice([-1.0, 1.0]) * random.uniform(0.2, 2.0) * joint

@@ -8,16 +8,16 @@ import numpy as np
 
 from soak.streams.plans import Bounds, Way
 
-from ..senders import policy, share_of_way
 from .drives import Drive
 from .loop import Loop
+from .motions import bounds_of, course, policy, share_of_way, within
 from .scene import Figures
 
 
 def streamed(loop: Loop, seed: int, *, share: float = 0.4, reach: float = 0.6, seconds: float = 8.0,
              **options: object) -> None:  # fmt: skip
     """A policy streams chunks along a course."""
-    at = loop.course(3 + seed, seconds - 1.5, loop.now + 0.5, share, reach)
+    at = course(loop, 3 + seed, seconds - 1.5, loop.now + 0.5, share, reach)
     policy(loop, at, seconds, seed=3 + seed, **options)
     loop.go(1.5)
 
@@ -37,7 +37,7 @@ def retargeted(loop: Loop, seed: int) -> Figures:
     A goal must not be passed if the joints can stop before it.
     """
     random, beyond = np.random.default_rng(6 + seed), 0.0
-    low, high = loop.within(0.6)
+    low, high = within(loop, 0.6)
     for _ in range(3):
         every, lasts = 1 / random.choice([2.0, 10.0, 50.0]), random.uniform(0.5, 2.0)
         first = random.uniform(low, high)
@@ -60,7 +60,7 @@ def retargeted(loop: Loop, seed: int) -> Figures:
 def _stands(loop: Loop) -> np.ndarray:
     """Return the positions, rad, at which joints stop that brake 50 ms from now with 0.7 of their limits."""
     position, velocity, acceleration = loop.robot.reference.parts
-    _, most, jerk = loop.bounds(0.7)
+    _, most, jerk = bounds_of(loop, 0.7)
     speed = np.abs(velocity + acceleration * np.abs(acceleration) / (2 * jerk)) + 0.05 * np.abs(acceleration)
     way = speed * (0.05 + np.abs(acceleration) / jerk) + speed / 2 * (speed / most + most / jerk)
     return position + np.sign(velocity) * way
@@ -90,10 +90,10 @@ def teleoperated(loop: Loop, seed: int, *, seconds: float = 8.0, top: float = 0.
 
 def planned(loop: Loop, seed: int, *, share: float = 0.5, count: int = 3) -> None:
     """Plans as from a time parameterization are executed one after the other."""
-    random, (low, high), zeros = np.random.default_rng(8 + seed), loop.within(0.6), np.zeros(loop.robot.dof)
+    random, (low, high), zeros = np.random.default_rng(8 + seed), within(loop, 0.6), np.zeros(loop.robot.dof)
     for _ in range(count):
         goal = random.uniform(low, high)
-        way = Way(0.0, np.stack([loop.place, zeros, zeros]), goal, loop.bounds(share))
+        way = Way(0.0, np.stack([loop.place, zeros, zeros]), goal, bounds_of(loop, share))
         times = np.append(np.arange(0.0, way.duration - 0.02, 0.1), way.duration)
         position, velocity, acceleration = way.states(times)
         velocity[-1] = 0.0
@@ -103,7 +103,7 @@ def planned(loop: Loop, seed: int, *, share: float = 0.5, count: int = 3) -> Non
 
 def replanned(loop: Loop, seed: int, *, hz: float = 20.0, dt: float = 0.05, measured: bool = True) -> None:
     """A planner plans to goals again and again, from the state that it reads."""
-    random, (low, high), ones = np.random.default_rng(5 + seed), loop.within(0.5), np.ones(loop.robot.dof)
+    random, (low, high), ones = np.random.default_rng(5 + seed), within(loop, 0.5), np.ones(loop.robot.dof)
     bounds = Bounds(0.81 * ones, 3.0 * ones, 60.0 * ones)
     for goal in (random.uniform(low, high) for _ in range(2)):
 
@@ -165,7 +165,7 @@ def cold(loop: Loop, seed: int) -> None:
     here, x = loop.robot.measured()[0], np.linspace(0.0, 1.0, 21)
     loop.plan(2.0 * x, here + 0.15 * share_of_way(x)[:, None])
     loop.go(3.0)
-    policy(loop, loop.course(3 + seed, 4.0, loop.now + 0.5, 0.25), 5.0, bias=0.0)
+    policy(loop, course(loop, 3 + seed, 4.0, loop.now + 0.5, 0.25), 5.0, bias=0.0)
     loop.go(1.0)
 
 
@@ -179,5 +179,5 @@ def tilting(loop: Loop, seed: int, *, degrees: float = 12.0) -> None:
         return np.zeros(3)
 
     loop.robot.force = force
-    policy(loop, loop.course(3 + seed, 7.0, loop.now + 0.5, 0.25), 8.0, bias=0.002)
+    policy(loop, course(loop, 3 + seed, 7.0, loop.now + 0.5, 0.25), 8.0, bias=0.002)
     loop.go(1.0)

@@ -6,10 +6,11 @@ from math import inf
 
 import numpy as np
 
-from ..senders import Motion, policy
+from ..senders import Motion
 from .arms import ARMS
 from .drives import Drive
 from .loop import Loop
+from .motions import course, policy
 from .scene import Figures
 
 ARM = "panda with a hand"
@@ -33,7 +34,7 @@ def grasps(loop: Loop, seed: int, *, count: int = 3, share: float = 0.4) -> Figu
     are told not to move (`dead`); `kept` is the share of objects that are held to the end.
     """
     random, arm = np.random.default_rng(40 + seed), loop.robot.arm
-    moves = loop.course(3 + seed, count * (2 * _HOLDS_S + _OPENS_S) + 1.0, loop.now + 0.5, share)
+    moves = course(loop, 3 + seed, count * (2 * _HOLDS_S + _OPENS_S) + 1.0, loop.now + 0.5, share)
     reach, gripper = arm.high[-1] - arm.low[-1], arm.gripper
     errors = np.append(np.full(loop.robot.dof - 1, 3e-3), 5e-3 * min(reach, 1.0))
     grip = loop.core.published.guard.grips
@@ -84,7 +85,7 @@ def switched(loop: Loop, seed: int, *, count: int = 6, share: float = 0.4) -> Fi
     switches = begin + 1.0 + random.uniform(0.3, 1.1, count).cumsum()
     seconds = switches[-1] - begin + 0.5
     moves, errors = (
-        loop.course(3 + seed, seconds, begin + 0.5, share),
+        course(loop, 3 + seed, seconds, begin + 0.5, share),
         np.append(np.full(loop.robot.dof - 1, 3e-3), 0.0),
     )
     places = np.array([loop.robot.home[-1], arm.gripper.closed + 1e-3])

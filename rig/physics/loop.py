@@ -6,15 +6,11 @@ import numpy as np
 
 from benchmarks.players import points_ahead
 from soak.streams.core import Message, NodeCore
-from soak.streams.plans import Bounds
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.supervision import Guard
 from traj_integrator_ros.requests.inputs import Actions, Positions
-from traj_integrator_ros.requests.plan import Plan
-from traj_integrator_ros.requests.rejection import Rejected
 
-from ..senders import Motion, course
 from ..simulated import Answer, Sent, Simulated
 from .robot import PhysicalRobot
 
@@ -47,23 +43,8 @@ class Loop(Simulated):
         }
         given |= {"limits__position_min": list(map(float, arm.low)), "limits__position_max": list(map(float, arm.high))}
         times = {"jitter": 0.002} | {name: options.pop(name) for name in _TIMES if name in options}
-        core = NodeCore(arm.joints, self._refuse, **{"start_from": "previous", **given, **options})
+        core = NodeCore(arm.joints, self._refused, **{"start_from": "previous", **given, **options})
         super().__init__(robot, core, **times)
-
-    def bounds(self, share: float) -> Bounds:
-        """Return a share of the limits of the arm."""
-        arm = self.robot.arm
-        return Bounds(*(share * np.array(part, float) for part in (arm.velocity, arm.acceleration, arm.jerk)))
-
-    def within(self, reach: float, margin: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lowest and highest positions of a range around home, rad."""
-        home, low, high = self.robot.home, np.array(self.robot.arm.low), np.array(self.robot.arm.high)
-        margin = np.minimum(margin, (high - low) / 4)
-        return np.maximum(home - reach, low + margin), np.minimum(home + reach, high - margin)
-
-    def course(self, seed: int, seconds: float, begin: float, share: float, reach: float = 0.6) -> Motion:
-        """Return jerk-limited motions from place to place around home, with pauses."""
-        return course(seed, self.place, *self.within(reach), self.bounds(share), begin, seconds)
 
     @property
     def guard(self) -> Guard:
@@ -73,9 +54,6 @@ class Loop(Simulated):
     def log(self, begin: float = 0.0, end: float = np.inf) -> Log:
         """The cycles between two times."""
         return Log([row for row in self.rows if begin <= row.time <= end])
-
-    def _refuse(self, rejected: Rejected, _: Plan | None) -> None:
-        self.refused.append(rejected.reason.value)
 
     def _received(self, at_ns: int, sent: Sent) -> None:
         super()._received(at_ns, sent)

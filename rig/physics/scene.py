@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ..senders import share_of_way
 from .arms import ARMS, wall
 from .drives import Drive
 from .loop import Loop
+from .motions import warm
 from .robot import PhysicalRobot
 
 Figures = dict[str, float]
@@ -69,8 +69,5 @@ def begun(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", sett
     loop = Loop(robot, seed=seed, reports_hz=50.0 if reports else 0.0, **times, **options)
     loop.go(0.3)
     if warms:
-        x, middle = 0.05 * np.arange(1, 41), (np.array(robot.arm.high) + np.array(robot.arm.low)) / 2
-        inward = np.where(robot.start > middle, -0.03, 0.03)
-        loop.sequence(loop.place + (share_of_way(x) - share_of_way(x - 1.0))[:, None] * inward, 0.05)
-        loop.go(3.0)
+        warm(loop)
     return loop

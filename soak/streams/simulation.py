@@ -88,10 +88,10 @@ class _Stream(Simulated):
         sending = self.scene.sending
         for k, time in enumerate(np.arange(sending.begin, sending.end, 1 / sending.rate)):
             observed = time + self.random.uniform(-0.5, 0.5) * sending.jitter * (k > 0)
-            self.later(round(observed * SECOND), self._observe)
+            self._later(round(observed * SECOND), self._observe)
         for it in self.scene.disturbances:
-            self.later(round(it.begin * SECOND), self._disturb, it, True)
-            self.later(round(it.end * SECOND), self._disturb, it, False)
+            self._later(round(it.begin * SECOND), self._disturb, it, True)
+            self._later(round(it.end * SECOND), self._disturb, it, False)
         while self.clock_s < min(self._end_s, sending.end + _LONGEST_END_S):
             self._cycle()
         log = self.log
@@ -123,7 +123,7 @@ class _Stream(Simulated):
         if arrivals and draws[2] < sending.doubled:
             arrivals.append(arrivals[0] + int(random.integers(50_000_000)))
         for at_ns in arrivals:
-            self.later(at_ns, self._arrive, chunk)
+            self._later(at_ns, self._arrive, chunk)
             self._end_s = max(self._end_s, at_ns / SECOND + _AFTER_S)
 
     def _arrive(self, now_ns: int, chunk: Chunk) -> None:
