@@ -140,18 +140,21 @@ class TrackingMonitor:
         self._line, self._end_ns = np.zeros((0, len(self._lag))), 0
         """Recorded commands, one every 10 ms, rad, `[n, dof]`, and the time of the last, ns."""
 
-    def take(self, state: MeasuredState, commanded: Commanded, allowance: Allowance, *, free: bool) -> None:
-        """Compare a measured state with the commands before; learn, while the motion is `free` as far as is known."""
+    def take(self, state: MeasuredState, commanded: Commanded, allowance: Allowance, *, free: bool) -> bool:
+        """Compare a measured state with the commands before, if they are known: return whether it was compared.
+
+        The monitor learns while the motion is `free` as far as is known.
+        """
         position, newest_ns, stamps_ns = state.position, state.stamp_ns, state.stamps_ns
         if len(self._lag) != len(position):
             self._know_dof(len(position))
         if 0 <= newest_ns - self._compared_ns < _EVERY_NS:
-            return
+            return False
         elapsed_s = 0.0 if self._lately is None else max(newest_ns - self._compared_ns, 0) * NANOSECOND_S
         self._record(newest_ns, commanded)
-        if not self.knows_command:
+        if len(self._line) < 2:
             self.forget_command()
-            return
+            return False
         self._compared_ns = newest_ns
         steps = np.diff(self._line[-_SPEED_ROWS:], axis=0) / _STEP_S
         self._speed = np.where(allowance.watched, np.abs(steps).max(axis=0), 0.0)
@@ -162,6 +165,7 @@ class TrackingMonitor:
         if free:
             self._learn_need(elapsed_s, allowance)
             self._learn_lag(position, stamps_ns, elapsed_s, allowance.full_speed)
+        return True
 
     def _grow(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, free: bool) -> None:
         """Set the error, its growth and the threshold of growth from errors `[7, dof]` at the lags of `_lags`."""
@@ -219,11 +223,6 @@ class TrackingMonitor:
         row = np.minimum(place.astype(int), last - 1)
         joints = np.arange(place.shape[1])
         return self._line[row, joints] + (place - row) * (self._line[row + 1, joints] - self._line[row, joints])
-
-    @property
-    def knows_command(self) -> bool:
-        """Whether the command at the last measured state is known."""
-        return len(self._line) > 1
 
     @property
     def held_by(self) -> np.ndarray:

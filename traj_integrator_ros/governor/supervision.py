@@ -50,7 +50,7 @@ class Guard:
         """
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
-        self._resting_since_ns, self._compared_ns, self._rested_at = 0, 0, np.zeros(0)
+        self._resting_since_ns, self._compared_ns, self._rested_at = 0, 0, np.full((), np.inf)
 
     @property
     def is_busy(self) -> bool:
@@ -65,11 +65,8 @@ class Guard:
     def take(self, state: MeasuredState, commanded: Commanded, allowance: Allowance) -> None:
         """Compare a measured state with the commands before, and find out by positions if joints rest or follow."""
         position, stamp_ns = state.position - self.offset, state.stamp_ns
-        self.monitor.take(state._replace(position=position), commanded, allowance, free=not self.reason)
-        if self.monitor.knows_command:
+        if self.monitor.take(state._replace(position=position), commanded, allowance, free=not self.reason):
             self.grips.take(position, self.monitor.commanded, stamp_ns, allowance.grip)
-        if len(self._rested_at) != len(position):
-            self._rested_at = position
         moves = (np.abs(position - self._rested_at) > RESTS * REST_S * allowance.full_speed).any()
         self._resting_since_ns = stamp_ns if moves else self._resting_since_ns
         if moves or (stamp_ns - self._compared_ns) * NANOSECOND_S >= REST_S:  # A joint that only creeps rests.
