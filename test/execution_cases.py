@@ -9,7 +9,7 @@ from traj_integrator_ros.execution.following import Followed, follow
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline
-from traj_integrator_ros.governor.reference import motion_between, rows_of
+from traj_integrator_ros.governor.reference import exact_motion
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
 
@@ -22,9 +22,10 @@ BANDWIDTH = 2.5
 def motion_of_actions(name: str, steps: np.ndarray, actions: np.ndarray, start: State) -> Motion:
     """The motion that actions of a map describe alone, from a start state on."""
     plan = Plan(MAPS[name], steps, actions, start, 0)
-    rows = rows_of(plan, start)
-    motion = motion_between(plan, rows)
-    return cubic_spline(steps, rows[0], start.velocity) if motion is None else motion
+    if not (plan.is_positions or plan.is_velocities):
+        return exact_motion(plan, start)
+    ends = actions if plan.is_positions else start.position + np.cumsum(actions * steps[:, None], axis=0)
+    return cubic_spline(steps, np.vstack([start.position, ends]), start.velocity)
 
 
 def bounds(dof: int, velocity: float = 2.0, acceleration: float = 10.0, jerk: float = 500.0, position=np.inf) -> Bounds:

@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from .limits import OUTWARD, Limits, extremes, forward, keeps
+from .limits import OUTWARD, Limits, extremes, forward, keeping, keeps
 from .motion import Motion
 from .tolerances import ROUNDING
 
-SPARE = 1e-4
+_SPARE = 1e-4
 """Share by which bounds of rates are widened, so that a plan that uses a limit completely counts as within it."""
 _RAMP_S = 0.02
 """Shortest time, s, in which a gentle stop reaches its acceleration: the interval of blends."""
@@ -63,7 +63,7 @@ class Bounds(Limits):
     def wide(self) -> np.ndarray:
         """The bounds, `[2, 4, D]`, with what plans may exceed them."""
         wide = self.sides.copy()
-        wide[:, 1:] *= 1 + SPARE
+        wide[:, 1:] *= 1 + _SPARE
         return wide
 
     @cached_property
@@ -81,16 +81,12 @@ class Bounds(Limits):
         full, rise = v / a, a / j
         return np.where(full > rise, full + rise, 2 * np.sqrt(v / j))
 
-    def demands_of(self, motion: Motion) -> np.ndarray:
-        """Return the largest ratio of velocity, acceleration or jerk to its bound, `[D]`, but at least 1."""
-        if keeps(motion, self.sides):
-            return np.ones(motion.dof)
-        least, most = extremes(motion)
-        largest = np.maximum(most[1:], -least[1:])
-        demand = largest / np.stack([self.velocity, self.acceleration, self.jerk])
-        if self.deceleration is not None:
-            demand[1] = self.steers(motion)
-        return demand.max(axis=0)
+    def kept_by(self, motion: Motion) -> np.ndarray:
+        """Return which joints of a motion keep the bounds, bool `[D]`."""
+        kept = keeping(motion, self.wide)
+        if self.deceleration is not None and kept.any():
+            kept &= self.steers(motion) <= 1 + _SPARE
+        return kept
 
     def raised_to(self, motion: Motion) -> Bounds:
         """Return bounds that are raised to what a motion uses, where they are only assumed."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .bounds import SPARE, Bounds
-from .limits import extremes_of_pieces, keeping
+from .bounds import Bounds
+from .limits import extremes_of_pieces
 from .motion import SIZE, Motion, State
 from .tolerances import MOMENT_S, NANOSECOND_S, SAME, SECOND_NS
 
@@ -63,7 +63,7 @@ def follow(
     if floating is not None and (alone := floating & ~floats).any():  # its velocity is reached already
         shift = np.where(alone, state[0] - begin[0], 0.0)
         plan, off[0], difference[0] = plan.moved(shift), off[0] & ~alone, difference[0] * ~alone
-    inside = _inside(plan, bounds)
+    inside = bounds.kept_by(plan.valid)
     away = off.any(axis=0) | ~inside | leads
     if not np.count_nonzero(away):
         return Followed(plan, shift, np.zeros(plan.dof))
@@ -97,14 +97,6 @@ def _blended(
     if not count:
         return None
     return Followed(plan._replace(knots=knots[: count + 1], coefficients=coefficients[:count]), shift, apart)
-
-
-def _inside(plan: Motion, bounds: Bounds) -> np.ndarray:
-    """Return which joints keep bounds in the plan, bool `[D]`."""
-    kept = keeping(plan.valid, bounds.wide)
-    if bounds.deceleration is not None and kept.any():
-        kept = kept & (bounds.steers(plan.valid) <= 1 + SPARE)
-    return kept
 
 
 def _last_beyond(plan: Motion, bounds: Bounds) -> float:

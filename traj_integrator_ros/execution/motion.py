@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .polynomials import FACTORIALS, SIZE, between, shifted, spaced
+from .polynomials import SIZE, between, shifted, spaced
 from .tolerances import MOMENT_S, ROUNDING
 
 SHORTEST_GAP = 1e-6
@@ -105,18 +105,6 @@ class Motion(NamedTuple):
     def moves(self) -> bool:
         """True if any joint moves."""
         return bool(np.count_nonzero(self.coefficients[:, 1:]))
-
-    @property
-    def begins(self) -> np.ndarray:
-        """Position, velocity, acceleration and jerk in which each segment begins, `[N, 4, D]`."""
-        states = np.zeros((len(self.coefficients), 4, self.dof))
-        states[:, : self.size] = self.coefficients[:, :4]
-        return states * FACTORIALS
-
-    @property
-    def ends(self) -> np.ndarray:
-        """The same in which each segment ends."""
-        return self._replace(coefficients=shifted(self.coefficients, self.steps)).begins
 
     @property
     def begin(self) -> State:

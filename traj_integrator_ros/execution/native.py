@@ -16,6 +16,7 @@ try:
     from ._native import (  # noqa: F401
         blend,
         interpolate,
+        points,
         shift,
         spline,
         states_at,

@@ -13,8 +13,6 @@ from . import native
 
 SIZE = 6
 """Largest number of coefficients of a segment: a controller reproduces a quintic from the states at its ends."""
-FACTORIALS = np.array([[1.0], [1.0], [2.0], [6.0]])
-"""Derivatives where a segment begins, as multiples of its coefficients."""
 _NO_COEFFICIENT = 1e-12
 """Share of the largest coefficient below which a coefficient counts as 0."""
 

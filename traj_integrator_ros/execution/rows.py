@@ -9,22 +9,12 @@ import numpy as np
 
 from . import native
 from .motion import BESIDE, SHORTEST_GAP, Motion
-from .polynomials import FACTORIALS, between, shifted, spaced
+from .polynomials import between, shifted, spaced
 from .tolerances import NANOSECOND_S, SAME, SECOND_NS
 
 _FINE_S = 2e-3
 """Duration, s, of cubics that approximate the quintics of a blend: accelerations differ by less than 1e-4 of its own.
 """
-_BRIEF_S = 1e-2
-"""Duration, s, of a segment from which on a jump of acceleration would show."""
-_SHORTER = 0.9
-"""Share of the next segment's duration below which a segment counts as shorter: equal steps differ by rounding."""
-_NO_TIME_S = 1e-14
-"""Difference, s, that is a rounding of times: it has no visible effect."""
-_NOTHING = 1e-12
-"""Velocity, rad/s, and acceleration, rad/s^2, that sums leave of 0."""
-_AT_REST = 5e-3
-"""Acceleration, rad/s^2, that rounding and merged knots leave where a motion rests."""
 _JUMP_NS = 10_000
 """Duration of a jump of acceleration, ns, in points with accelerations: in less, rounding of positions shows."""
 
@@ -129,20 +119,8 @@ def points_of(motion: Motion) -> Points:
     accelerations). The last point has the state in which the last segment ends.
     """
     time_ns = np.rint(motion.knots * SECOND_NS).astype(np.int64)
-    times, steps = time_ns * NANOSECOND_S, motion.steps
-    moved = np.abs(times - motion.knots) > _NO_TIME_S
-    whole = motion.at_knots(np.where(moved, times, motion.knots)) if np.count_nonzero(moved) else motion
-    states, end = whole.states_at(whole.knots, 3), motion.end
-    states[:, -1] = end
-    if motion.with_accelerations:  # where the acceleration jumps, the longer segment shows it less
-        brief = np.flatnonzero((steps[:-1] < _BRIEF_S) & (steps[:-1] < _SHORTER * steps[1:]))
-        if len(brief):
-            ends = shifted(whole.coefficients[brief], whole.steps[brief])[:, :3]
-            states[: ends.shape[1], brief + 1] = np.moveaxis(ends * FACTORIALS[: ends.shape[1]], 1, 0)
-    rates = states[1:]
-    rates[np.abs(rates) < _NOTHING] = 0.0
-    if motion.ends_at_rest:
-        states[2, -1][np.abs(states[2, -1]) < _AT_REST] = 0.0
+    states = np.empty((3, len(time_ns), motion.dof))
+    native.points(motion.coefficients, motion.knots, time_ns * NANOSECOND_S, motion.ends_at_rest, states)
     position, velocity, acceleration = states
     return Points(time_ns, position, velocity, acceleration if motion.with_accelerations else None)
 
@@ -187,8 +165,9 @@ def _with_jumps(motion: Motion) -> Motion:
 
     The acceleration changes linearly from 5 us before a knot to 5 us after it.
     """
-    points, after = points_of(motion._replace(with_accelerations=True)), motion.begins[1:, 2]
-    points.acceleration[1:-1], change = after, after - motion.ends[:-1, 2]
+    points, after = points_of(motion._replace(with_accelerations=True)), 2 * motion.coefficients[1:, 2]
+    before = 2 * shifted(motion.coefficients[:-1], motion.steps[:-1])[:, 2]
+    points.acceleration[1:-1], change = after, after - before
     steps = np.diff(points.time_ns)
     # in a shorter piece, the acceleration changes over all of it
     has_room = np.minimum(steps[:-1], steps[1:]) > 2 * _JUMP_NS

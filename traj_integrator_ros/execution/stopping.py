@@ -6,15 +6,18 @@ position, so both are checked here. Stops end every sequence: the formula takes 
 
 from __future__ import annotations
 
+from itertools import accumulate
+from math import ceil, isfinite
+
 import numpy as np
 from ruckig import InputParameter, Result, Ruckig
 from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
 from .bounds import Bounds
-from .limits import extremes
+from .limits import OUTWARD, extremes, keeps
 from .motion import BESIDE, SHORTEST_GAP, SIZE, Motion, State, resting, united
-from .tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, SAME, SECOND_NS
+from .tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, SAME, SECOND_NS, whole_ns
 
 _BARELY = 1e-4
 """Share by which a motion may exceed a limit of acceleration that depends on its direction."""
@@ -57,18 +60,16 @@ def fastest_to(place: np.ndarray, state: State, bounds: Bounds, arrival: float =
 
     """
     state, tracks = state.known, {}
-    stops = extremes(fastest_stop(state, bounds))[:, 0]
-    low, high = np.minimum(stops[0], place) - _PASSED_RAD, np.maximum(stops[1], place) + _PASSED_RAD
-    each = zip(place.tolist(), np.array(state).T.tolist(), np.array([low, high]).T.tolist(), strict=True)
-    for joint, (end, start, within) in enumerate(each):
-        tracks[joint] = _fastest(joint, end, start, within, bounds, arrival)
+    within = _between(extremes(fastest_stop(state, bounds))[:, 0], place)
+    for joint, (end, *start) in enumerate(np.array([place, *state]).T.tolist()):
+        tracks[joint] = _fastest(joint, end, start, within[joint], bounds, arrival)
     return united(tracks)
 
 
 def _fastest(
-    joint: int, place: float, start: list[float], within: list[float], bounds: Bounds, arrival: float
+    joint: int, place: float, start: list[float], within: np.ndarray, bounds: Bounds, arrival: float
 ) -> Motion:
-    """Return the fastest motion of one joint from a position, velocity and acceleration, within two positions."""
+    """Return the fastest motion of one joint from a position, velocity and acceleration, within a range."""
     if all(abs(one - end) <= same for one, end, same in zip(start, (place, 0.0, 0.0), _SAME, strict=True)):
         return resting(np.array([place]), max(arrival, MOMENT_S))
     velocity, jerk, either, speeding, slowing = (
@@ -80,18 +81,25 @@ def _fastest(
             way = _solved(place, start, velocity, jerk, (up, down), least)
             if way is None:
                 continue
-            lowest, highest = extremes(way)[:, 0, 0]
             steered = up == down or bounds.of(joint).steers(way)[0] <= 1 + _BARELY
-            if within[0] <= lowest and highest <= within[1] and steered:
+            if keeps(way, within) and steered:
                 return way
     if not any(start[1:]):
         raise ValueError(f"place: expected one that can be reached, got {place:g}")
     state = State(*(np.array([part]) for part in start))
     stop = fastest_stop(state, bounds.of(joint))
-    rests = float(stop.end.position[0])
-    within = [min(rests, place) - _PASSED_RAD, max(rests, place) + _PASSED_RAD]
-    rest = _fastest(joint, place, [rests, 0.0, 0.0], within, bounds, max(arrival - stop.duration, 0.0))
+    rests, left = stop.end.position, max(arrival - stop.duration, 0.0)
+    within = _between(np.array([rests, rests]), np.array([place]))[0]
+    rest = _fastest(joint, place, [float(rests[0]), 0.0, 0.0], within, bounds, left)
     return stop.then(rest.raised())
+
+
+def _between(turns: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Return ranges of joints between where they may turn, `[2, D]`, and a place, `[D]`: `[D, 2, 4, 1]`."""
+    ranges = np.full((len(place), 2, 4, 1), np.inf) * OUTWARD
+    ranges[:, 0, 0, 0] = np.minimum(turns[0], place) - _PASSED_RAD
+    ranges[:, 1, 0, 0] = np.maximum(turns[1], place) + _PASSED_RAD
+    return ranges
 
 
 def _solved(
@@ -122,17 +130,17 @@ def _solved(
     request.max_acceleration, request.min_acceleration = [up], [-down]
     request.minimum_duration = at_least if at_least > 0 else None
     try:
-        if Ruckig(1).calculate(request, trajectory) not in _DONE:
+        done = Ruckig(1).calculate(request, trajectory) in _DONE
+        if not (done and isfinite(trajectory.duration)):
             return None
     except Exception:  # It reports failures in several ways.
         return None
     (profile,) = trajectory.profiles[0]
-    brake, duration = profile.brake, np.ceil(trajectory.duration * SECOND_NS) * NANOSECOND_S
+    brake, duration = profile.brake, ceil(trajectory.duration * SECOND_NS) * NANOSECOND_S
     spans, jerks = (brake.t, brake.j) if brake.duration > 0 else ((), ())
-    ends = np.minimum(np.rint(np.cumsum([*spans, *profile.t]) * SECOND_NS) * NANOSECOND_S, duration)
-    ends[-1] = duration
+    ends = [min(whole_ns(end) * NANOSECOND_S, duration) for end in accumulate([*spans, *profile.t])]
     knots, pieces = [0.0], []
-    for end, jerk in zip(ends.tolist(), [*jerks, *profile.j], strict=True):
+    for end, jerk in zip([*ends[:-1], duration], [*jerks, *profile.j], strict=True):
         if (h := end - knots[-1]) > 0:
             knots.append(end)
             pieces.append((p, v, a / 2, jerk / 6))

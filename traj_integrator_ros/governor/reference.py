@@ -17,7 +17,7 @@ from ..execution.rows import knots_of, rests_at_end
 from ..execution.steps import Steps
 from ..execution.stopping import fastest_to
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
-from ..kernels import BsplineLayout, ControlSpace
+from ..kernels import BsplineLayout
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, GRIPPER
@@ -170,7 +170,7 @@ def _chunk(plan: Plan, origin_ns: int, begin: State, interpolation: Interpolatio
     if plan.is_positions and plan.spline is None and interpolation.grippers is not None:
         plan = _paced(plan, begin.position, interpolation.assumed.velocity, interpolation.grippers)
     if plan.spline is not None or not (plan.is_positions or plan.is_velocities):
-        return PlannedMotion(origin_ns, motion_between(plan, rows_of(plan, begin)))
+        return PlannedMotion(origin_ns, exact_motion(plan, begin))
     steps, rows, tolerance = plan.steps, plan.actions, interpolation.rest_tolerance
     if plan.is_velocities:
         rests = bool((np.abs(rows[-1]) <= tolerance).all())
@@ -182,19 +182,16 @@ def _chunk(plan: Plan, origin_ns: int, begin: State, interpolation: Interpolatio
     return PlannedMotion(origin_ns, fit(steps, rows, rests).motion)
 
 
-def rows_of(plan: Plan, start: State) -> np.ndarray:
-    """Return position, velocity, acceleration and jerk at the beginning of a plan and after each of its H steps.
+def exact_motion(plan: Plan, start: State) -> Motion:
+    """Return the motion of held accelerations, held jerks or control points, which are polynomials already.
 
-    The kernel of the control map (docs/kernels.md) computes them in float64 on the CPU, so that no robot waits for a
-    device. The kernel gets the last action twice, because the last action of a map with as many rows as actions affects
-    no row.
+    The kernel of the control map (docs/kernels.md) computes the states between steps, in float64 on the CPU, so that no
+    robot waits for a device. It gets the last action twice, because the last action of a map with as many rows as
+    actions affects no row.
 
     Args:
         plan: with steps, and with all actions finite.
         start: state at its beginning; an unknown acceleration counts as 0.
-
-    Returns:
-        float64 `[4, H + 1, dof]`: rad, rad/s, rad/s^2, rad/s^3.
 
     """
     actions, steps, every, goals = plan.actions, plan.steps, 1, {}
@@ -207,29 +204,20 @@ def rows_of(plan: Plan, start: State) -> np.ndarray:
         dt = float(steps[0]) if equal else torch.from_numpy(np.concatenate([steps[:1], steps]))[None]
     rows = plan.map.step(torch.from_numpy(actions)[None], *map(_row, start), dt=dt, **goals)
     first = plan.map.start_row
-    return torch.cat(rows)[:, first : first + every * len(steps) + 1 : every].numpy()
-
-
-def motion_between(plan: Plan, rows: np.ndarray) -> Motion | None:
-    """Return the exact motion of held accelerations, held jerks or control points; None for other actions.
-
-    `rows` are those of the plan, as `rows_of` returns them.
-    """
-    knots, (position, velocity, acceleration, jerk) = knots_of(plan.steps), rows
-    if plan.spline is not None:
-        if plan.spline.degree == _CUBIC:
-            pieces = powers_of([position[:-1], velocity[:-1], acceleration[:-1] / 2, jerk[:-1] / 6])
-        else:
-            pieces = between(plan.steps, rows[:3])
-        # In cuRobo's layout, the spline ends one segment after the goal.
-        orders = 3 if plan.spline.layout is BsplineLayout.CUROBO else 2
-        moves = any(part is not None and part.any() for part in (plan.goal or ())[1:orders])
-        return Motion(knots, pieces, ends_at_rest=not moves)
-    if plan.map.control_space is ControlSpace.JERK:
-        return Motion(knots, powers_of([position[:-1], velocity[:-1], acceleration[:-1] / 2, plan.actions / 6]))
+    states = torch.cat(rows)[:, first : first + every * len(steps) + 1 : every].numpy()
+    knots, (position, velocity, acceleration, jerk) = knots_of(steps), states[:, :-1]
     if plan.holds_accelerations:
-        return Motion(knots, powers_of([position[:-1], velocity[:-1], plan.actions / 2]), with_accelerations=False)
-    return None
+        return Motion(knots, powers_of([position, velocity, plan.actions / 2]), with_accelerations=False)
+    if plan.spline is None:
+        return Motion(knots, powers_of([position, velocity, acceleration / 2, plan.actions / 6]))
+    if plan.spline.degree == _CUBIC:
+        pieces = powers_of([position, velocity, acceleration / 2, jerk / 6])
+    else:
+        pieces = between(steps, states[:3])
+    # In cuRobo's layout, the spline ends one segment after the goal.
+    orders = 3 if plan.spline.layout is BsplineLayout.CUROBO else 2
+    moves = any(part is not None and part.any() for part in (plan.goal or ())[1:orders])
+    return Motion(knots, pieces, ends_at_rest=not moves)
 
 
 def _row(values: np.ndarray | None) -> Tensor | None:

@@ -50,7 +50,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         turning = np.abs(end.acceleration).max() / max(_TURNS * rest_tolerance, ROUNDING)
         within = 1 / max(turning, 1 / _SETTLING_S)
         settled = brought_to_rest(motion, max(within, _SHORTEST_SETTLING_S))
-        if within >= _SHORTEST_SETTLING_S and bounds.demands_of(settled).max() <= 1 + ROUNDING:
+        if within >= _SHORTEST_SETTLING_S and bounds.kept_by(settled).all():
             return settled
     stop, kept = _stop(end, bounds, joint_names)
     whole = motion.then(stop)._replace(plan_until=motion.duration)

@@ -97,8 +97,11 @@ class Blend {
     for (const bool forward : {true, false}) {
       Row low = low_, high = high_;
       if (forward) go_forward(low, high);
-      way_ = tracked(low, high);
-      for (long round = 1; round < kRounds && tighten(low, high); ++round) way_ = tracked(low, high);
+      long rounds = 0;
+      do {
+        way_ = tracked(low, high);
+        add_difference();
+      } while (++rounds < kRounds && tighten(low, high));
       if (is_on_plan()) return true;
     }
     return false;
@@ -108,9 +111,9 @@ class Blend {
   void write(double* coefficients, double* shift_of_end, double* apart) {
     const long dof = given_.plan.dof;
     shift_of_end[joint_] = apart[joint_] = 0;
-    sum_ = plan_;
-    if (!way_.jerks.empty()) {
-      add_difference();
+    if (way_.jerks.empty()) {
+      sum_ = plan_;
+    } else {
       const double lasts = given_.until, shift_by = moved_ ? way_.at(count_, 0) : 0;  // what is left goes over all of the time
       const double q = (shift_by - way_.at(count_, 0)) / (lasts * lasts * lasts), w = -way_.at(count_, 1) / (lasts * lasts);
       const double u = -way_.at(count_, 2) / (2 * lasts), cubic = 10 * q - 4 * w + u;
@@ -159,14 +162,14 @@ class Blend {
   void set_bounds() {
     Row falling(count_), rising(count_);  // accelerations of the plan on both sides of a knot
     for (long k = 0; k < count_; ++k) {
-      double begin[kOrders], end[kOrders], slowest = HUGE_VAL, fastest = -HUGE_VAL;
+      double end[kOrders], slowest = HUGE_VAL, fastest = -HUGE_VAL;
       least_[k] = bound(-1, 2), most_[k] = bound(1, 2);
       for (long piece = grid_.first[k]; piece < grid_.first[k + 1]; ++piece) {
-        const Pieces own{plan_.data(), {}, kLargestSize, 1};
-        evaluate(own, piece, 0, kOrders, begin, 1);
-        evaluate(own, piece, grid_.knots[piece + 1] - grid_.knots[piece], kOrders, end, 1);
-        slowest = std::min({slowest, begin[3], end[3]}), fastest = std::max({fastest, begin[3], end[3]});
-        if (given_.decelerates) least_[k] = std::min({least_[k], begin[2], end[2]}), most_[k] = std::max({most_[k], begin[2], end[2]});
+        const double *const begin = &plan_[piece * kLargestSize], acceleration = 2 * begin[2], jerk = 6 * begin[3];
+        evaluate({plan_.data(), {}, kLargestSize, 1}, piece, grid_.knots[piece + 1] - grid_.knots[piece], kOrders, end, 1);
+        slowest = std::min({slowest, jerk, end[3]}), fastest = std::max({fastest, jerk, end[3]});
+        if (!given_.decelerates) continue;
+        least_[k] = std::min({least_[k], acceleration, end[2]}), most_[k] = std::max({most_[k], acceleration, end[2]});
       }
       const double after = k + 1 < count_ ? 2 * plan_[grid_.first[k + 1] * kLargestSize + 2] : end[2];
       falling[k] = std::min(end[2], after), rising[k] = std::max(end[2], after);
@@ -249,9 +252,7 @@ class Blend {
   }
 
   // Tightens bounds at the ends of intervals in which the sum exceeds them; returns whether any does.
-  bool tighten(Row& low, Row& high) {
-    sum_ = plan_;
-    add_difference();
+  bool tighten(Row& low, Row& high) const {
     Row beyond(2 * kOrders * count_);
     bool over[2 * kOrders] = {}, found = false;
     for (long k = 0; k < count_; ++k) {
@@ -295,6 +296,7 @@ class Blend {
   }
 
   void add_difference() {
+    sum_ = plan_;
     for (long k = 0; k < count_; ++k) {
       const double cubic[kLargestSize] = {way_.at(k, 0), way_.at(k, 1), way_.at(k, 2) / 2, way_.jerks[k] / 6};
       for (long piece = grid_.first[k]; piece < grid_.first[k + 1]; ++piece) add(cubic, grid_.times[k], piece);

@@ -67,6 +67,12 @@ void evaluate(const Pieces& motion, long piece, double time, long orders, double
 // belongs to the piece that begins there; from the last one on the motion rests.
 void states_at(const Pieces& motion, const double* times, long count, long orders, double* out);
 
+// Positions, velocities and accelerations [kPointOrders, count + 1, dof] at times next to knots, of the piece that begins
+// there; at the last one of the last piece, and after a brief piece of that: where the acceleration jumps, the longer piece
+// shows it less. What sums leave of 0 is 0.
+constexpr long kPointOrders = 3;
+void points(const Pieces& motion, const double* times, bool rests, double* out);
+
 // Coefficients [knots.count, 4, dof] of the C2 cubic spline through rows [knots.count + 1, dof], whose first and last
 // velocity [dof] is open if that is null.
 void spline(const Knots& knots, const double* rows, long dof, const double* first, const double* last, double* coefficients);

@@ -25,6 +25,11 @@ void evaluate(const Pieces& motion, long piece, double t, long orders, double* o
 
 namespace {
 
+constexpr double kBrief = 1e-2;    // s, of a piece from which on a jump of acceleration would show
+constexpr double kShorter = 0.9;   // share of the next piece: equal steps differ by rounding
+constexpr double kNothing = 1e-12; // rad/s or rad/s^2 that sums leave of 0
+constexpr double kAtRest = 5e-3;   // rad/s^2 that rounding and merged knots leave where a motion rests
+
 void state_at(const Pieces& motion, double time, long orders, double* out, long plane) {
   const double* knots = motion.knots.times;
   const long last = motion.knots.count;
@@ -95,6 +100,25 @@ void cut(const Pieces& motion, long joint, double begin, double end, long& piece
   }
   shift(out, kLargestSize, (over ? times[last + 1] : begin) - times[piece]);
   if (over) std::fill(out + 1, out + kLargestSize, 0.0);
+}
+
+void points(const Pieces& motion, const double* times, bool rests, double* out) {
+  const long count = motion.knots.count, dof = motion.dof, plane = (count + 1) * dof;
+  const double* const knots = motion.knots.times;
+  for (long k = 0; k <= count; ++k) {
+    const double before = k > 0 ? motion.knots.step(k - 1) : 0, after = k < count ? motion.knots.step(k) : 0;
+    const bool is_end = k == count || (before > 0 && before < kBrief && before < kShorter * after);
+    const long piece = is_end ? k - 1 : k;
+    evaluate(motion, piece, k < count ? times[k] - knots[piece] : before, kPointOrders, out + k * dof, plane);
+  }
+  for (double* rate = out + plane; rate != out + kPointOrders * plane; ++rate) {
+    if (std::fabs(*rate) < kNothing) *rate = 0;
+  }
+  for (long d = 0; rests && d < dof; ++d) {
+    double& acceleration = out[3 * plane - dof + d];
+    out[2 * plane - dof + d] = 0;
+    if (std::fabs(acceleration) < kAtRest) acceleration = 0;
+  }
 }
 
 void states_at(const Pieces& motion, const double* times, long count, long orders, double* out) {

@@ -63,6 +63,12 @@ void py_states_at(In<3> coefficients, In<1> knots, In<1> times, Out<3> out) {
   aside(out.size(), [&] { states_at(motion, times.begin(), count, orders, out.begin()); });
 }
 
+void py_points(In<3> coefficients, In<1> knots, In<1> times, bool rests, Out<3> out) {
+  const Pieces motion = motion_of(coefficients, knots);
+  require(times.is({knots.shape[0]}) && out.is({kPointOrders, knots.shape[0], motion.dof}));
+  aside(out.size(), [&] { points(motion, times.begin(), rests, out.begin()); });
+}
+
 // Motions of joints, each with so many pieces: their knots and coefficients, one after the other.
 int64_t py_united(Given<const int64_t, 1> pieces, In<1> times, In<3> coefficients, In<1> more, double gap, double beside,
                   Out<1> knots, Out<3> out) {
@@ -142,6 +148,7 @@ PyMethodDef methods[] = {
     method<py_widen>("widen", "Widens ranges of the derivatives to those of a motion or its pieces; whether it had to."),
     method<py_shift>("shift", "Pieces that begin at other times."),
     method<py_states_at>("states_at", "Position, velocity, acceleration and jerk at times."),
+    method<py_points>("points", "Position, velocity and acceleration of points at knots."),
     method<py_united>("united", "Motions of single joints as one of all joints."),
     method<py_stop>("stop", "The fastest stops of all joints as one motion."),
     method<py_interpolate>("interpolate", "The smooth motion near rows."),
