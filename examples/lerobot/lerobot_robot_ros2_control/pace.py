@@ -71,7 +71,7 @@ class Pace:
         try:
             self.missed_ns = None
             goal = np.tile(self._rows[-1], (_ROWS + _RESTS, 1))  # one position: as fast as limits allow
-            return goal, self._due_ns - _ROWS * self.period_ns
+            return goal, max(self._due_ns, now_ns) - _ROWS * self.period_ns
         finally:
             self._lock.release()
 

@@ -137,7 +137,7 @@ class Servos(Motion):
             return self._executor.is_busy(self._clock())
 
     def _drive(self) -> None:
-        due_s = time.monotonic()
+        due_s = time.monotonic() + self._cycle_s  # the first interval between samples is taken for the usual one
         try:
             while not self._over.wait(max(due_s - time.monotonic(), 0.0)):
                 due_s = max(due_s + self._cycle_s, time.monotonic())
