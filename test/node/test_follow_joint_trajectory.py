@@ -191,6 +191,13 @@ def test_a_canceled_goal_stops_fast_and_the_next_one_is_taken(
     assert send.result(send(PATH))[0] == SUCCEEDED
 
 
+def leave_cut_off(arm: SimulatedArm) -> None:
+    """Deactivate the node while a stop would wait for messages of the robot."""
+    arm.reporting = arm.robot.reading = False
+    arm.run(0.1)
+    assert arm.client.change_state("deactivate")
+
+
 LEFT = {
     "stopped": (lambda arm: arm.client.call(Stop, "stop", Stop.Request()), "INVALID_GOAL", "stopped: "),
     "stands still": (
@@ -198,6 +205,9 @@ LEFT = {
     ),
     "deactivated": (
         lambda arm: arm.client.change_state("deactivate"), "INVALID_GOAL", "not_active: node: deactivated",
+    ),
+    "deactivated while nothing comes from the robot": (
+        leave_cut_off, "INVALID_GOAL", "not_active: node: deactivated",
     ),
 }  # fmt: skip
 

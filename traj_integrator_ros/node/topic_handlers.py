@@ -262,10 +262,12 @@ class TopicHandlers:
             self._node.get_logger().warning(f"limits were lowered in motion: what was in execution is {how}")
 
     def deactivate(self) -> None:
-        """Stop handling input: refuse waiting sequences, and stop a goal."""
+        """Stop handling input: refuse waiting sequences, stop a goal, and let no stop wait: nothing would send it."""
         with self._accounts.guard("deactivate"):
-            self.pipeline.commands.deactivate()
-            self.goal_server.deactivate(self.now_ns())
+            now_ns, commands = self.read(), self.pipeline.commands
+            commands.deactivate()
+            self.goal_server.deactivate(now_ns)
+            self.hand_over(commands.awaited_stop(now_ns))
         self.state = INACTIVE
 
     def close(self, *, at_once: bool) -> None:
