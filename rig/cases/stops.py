@@ -13,6 +13,9 @@ from traj_integrator_ros.client import set_stamp, stamp_of
 from ..rig import LIM, Rig
 from .table import case, streaming
 
+_STANDS_STILL_S = 1.0
+"""Longest time, s, for which silence of the robot counts as a network that stands still, so that a brake waits."""
+
 
 @case("stop-service", "stop-velocities")
 def stops(name: str) -> Iterator[Rig]:
@@ -156,15 +159,16 @@ def stop_silent(name: str) -> Iterator[Rig]:
     rig.go(1.6)
     rig.reporter, kept = None, rig.reporter
     rig.speak = name != "stop-silent-states"
-    rig.go(0.4)
-    waits = 0.0 if rig.speak else 1.0 - 0.4
+    silent_s = 0.4
+    rig.go(silent_s)
+    waits_s = 0.0 if rig.speak else _STANDS_STILL_S - silent_s
     n, place = len(rig.arrivals), rig.place[0]
     moving = np.abs(rig.robot._state.velocity).max()
     answer = rig.stop()
     rig.go(1.5)
     travel = rig.place[0] - place
     rig.check(
-        travel < 0.15 + moving * waits,
+        travel < 0.15 + moving * waits_s,
         f"called at {moving:.2f} rad/s, went on for {travel:.3f} rad in 1.5 s; answer: {answer.success}, "
         f"'{answer.message}', {answer.duration:.2f} s; {len(rig.arrivals) - n} messages",
     )

@@ -110,7 +110,7 @@ def draw_commanded(panels: np.ndarray, trajectory: JointMotion, limits: Mapping[
         axes.set_ylabel(f"{quantity}\n[{units[order]}]")
     most = np.abs(extremes(motion)[:, 2, joint]).max()
     panels[0].set_title(f"{name}: commanded, at most {most:.3g} {units[2]}", loc="left")
-    panels[0].legend(loc="best", fontsize=10)
+    panels[0].legend(loc="best", fontsize=10, ncols=3)
     panels[-1].set_xlabel("time from the start of the trajectory [s]")
 
 
