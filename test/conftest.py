@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from preloaded_python import share_preloaded_python
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 # kit, benchmarks, rig and soak are tools of the repository and not installed with the package
@@ -72,8 +71,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Property tests try the same examples in every run, others with HYPOTHESIS_PROFILE=random, without a deadline."""
     remove_abandoned_segments()  # left behind by an earlier run that was killed
     gc.disable()  # until all is imported
-    if config.getoption("numprocesses", None):  # pytest-xdist begins several workers
-        share_preloaded_python()
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import Phase, settings

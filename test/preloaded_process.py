@@ -1,81 +1,80 @@
-"""Processes of the traffic kit that start in a moment: programs, and nodes with all that a node imports.
+"""Processes of the traffic kit that start in a moment: forked from one that has imported what most programs use.
 
-That takes 2 s of a core, and many tests want a node of their own. From the fork on it is the node as ever, a process
-with its own entry point, arguments, environment and DDS. What is about the start itself, or about memory, of which it
-shares a part with others, takes `NodeProcess`.
+Importing torch and rclpy takes 2 s of a core, and the tests start hundreds of programs. Modules of this project are
+imported by each program itself; arguments, environment, folder, output, signals and exit codes are those of a Python of
+its own. What is about memory, of which a fork shares a part with others, takes the processes of the kit.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import ctypes
 import functools
-import marshal
+import multiprocessing
 import os
-import select
+import runpy
 import signal
-import socket
 import subprocess
 import sys
+import threading
+import types
+from collections.abc import Mapping, Sequence
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
-
-from preloaded_python import SHARED, preloaded_python, start_server
 
 from kit.node_process import NodeProcess, PythonProcess, source_environment
 
-_NODE = ["-m", "traj_integrator_ros"]
-_IN_NODES = ("node.node", "node.main", "kernels.native.extension")
+_PRELOADED = (
+    "numpy", "torch", "yaml", "rclpy", "rclpy.node", "rclpy.executors", "matplotlib.figure",
+    "matplotlib.backends.backend_agg", "rosbags.highlevel", "rosbags.rosbag2",
+)  # fmt: skip
+_HELD = ("OMP_NUM_THREADS", "LD_LIBRARY_PATH", "TRITON_INTERPRET", "PYTHONFAULTHANDLER", "COVERAGE_PROCESS_START")
+"""Variables that count while libraries are imported or Python starts: if they differ, a new Python runs."""
+_ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 class PreloadedProcess(PythonProcess):
-    """A Python program behind `preloaded_python`; its process id is that of the command."""
+    """A Python program."""
 
     def start(self) -> None:
         """Start it again; the output of the run before is overwritten."""
-        self.command[0] = preloaded_python()
-        super().start()
-
-
-class PreloadedNode(NodeProcess):
-    """The integrator node, or a file with a program that stands in for it; code of `-c` is started as usual."""
-
-    def start(self) -> None:
-        """Start it again; the output of the run before is overwritten."""
-        if self.command[1:3] == _NODE:
-            self._process = _Forked(self.command, self.log, {**os.environ, **source_environment()})
+        server, held = _server()
+        environment = {**os.environ, **source_environment(), **self._environment}
+        if {name: environment.get(name) for name in _HELD} != held:
+            super().start()
             return
-        if self.command[1].endswith(".py"):
-            self.command[0] = preloaded_python()
-        super().start()
+        self.log.write_bytes(b"")
+        self._process = _Forked(server, (self.command[1:], self.log, environment, self._cwd or Path.cwd()))
+
+
+class PreloadedNode(PreloadedProcess, NodeProcess):
+    """The integrator node, or a program that stands in for it."""
 
 
 class _Forked:
-    """Stands in for a `subprocess.Popen`: a node forked from the process that has imported it."""
+    """Stands in for a `subprocess.Popen`."""
 
-    def __init__(self, command: list[str], log: Path, environment: dict[str, str]) -> None:
-        self.returncode: int | None = None
-        self._caller = socket.socket(socket.AF_UNIX)
-        self._caller.connect(_node_server(environment["PYTHONPATH"], environment.get("LD_LIBRARY_PATH")))
-        job = marshal.dumps((command[0], command[1:], os.getcwd(), environment, False))
-        with open(os.devnull, "rb") as null, log.open("wb") as output:
-            files = [null.fileno(), output.fileno(), output.fileno()]
-            socket.send_fds(self._caller, [len(job).to_bytes(8, "little")], files)
-        self._caller.sendall(job)
-        self.pid = int.from_bytes(self._caller.recv(8), "little")
+    def __init__(self, server: ForkServerContext, job: tuple[object, ...]) -> None:
+        self._process = server.Process(target=_run, args=job, daemon=True)
+        self._process.start()
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit code, None while it runs."""
+        return self._process.exitcode
 
     def poll(self) -> int | None:
         """Exit code, None while it runs."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.wait(0.0)
-        return self.returncode
+        return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; raises TimeoutExpired."""
-        if self.returncode is None:
-            if not select.select([self._caller], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("integrator node", timeout)
-            self.returncode = os.waitstatus_to_exitcode(int.from_bytes(self._caller.recv(8), "little"))
-            self._caller.close()
-        return self.returncode
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("a forked program", timeout)
+        return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
         """Send a signal; nothing happens if the process has ended."""
@@ -89,10 +88,41 @@ class _Forked:
 
 
 @functools.cache
-def _node_server(python_path: str, libraries: str | None) -> str:
-    """One for the packages that nodes find at present; of several workers, each forks its own from the shared one."""
-    modules = (f"traj_integrator_ros.{name}" for name in _IN_NODES)
-    return start_server(*modules, python=os.environ.get(SHARED, sys.executable), PYTHONPATH=python_path)
+def _server() -> tuple[ForkServerContext, dict[str, str | None]]:
+    """The process that forks, and the variables that it has been started with."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload([*_PRELOADED])
+    return server, {name: os.environ.get(name) for name in _HELD}
+
+
+def _run(arguments: Sequence[str], log: Path, environment: Mapping[str, str], folder: Path) -> None:
+    """Do in a fork what `python` would do with these arguments."""
+    multiprocessing.current_process().daemon = False  # it may have children
+    ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGKILL)
+    os.setsid()
+    output = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    first, *rest = arguments
+    named = first in ("-c", "-m")
+    sys.argv[:] = [first, *rest[1:]] if named else [first, *rest]
+    own = {"-c": "", "-m": str(folder)}.get(first, str(Path(first).absolute().parent))
+    sys.path[:0] = [own, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    try:
+        if first == "-m":
+            runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        elif first == "-c":
+            sys.modules["__main__"] = types.ModuleType("__main__")
+            exec(compile(rest[0], "<string>", "exec"), vars(sys.modules["__main__"]))
+        else:
+            runpy.run_path(first, run_name="__main__")
+    finally:
+        threading._shutdown()
+        atexit._run_exitfuncs()
 
 
 def process_with(argument: str) -> int:

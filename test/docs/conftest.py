@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,6 @@ from pathlib import Path
 import pytest
 from documentation_pages import ROOT
 from preloaded_process import PreloadedNode, PreloadedProcess
-from preloaded_python import preloaded_python
 
 from kit.node_process import PythonProcess
 from traj_integrator_ros.client import IntegratorClient, Refused
@@ -22,19 +22,17 @@ HEARD_WITHIN_S = 30.0  # a loaded machine takes seconds to discover
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with benchmarks, config and examples, `ros2` and `python`."""
+    """A folder with benchmarks, config and examples, and `ros2`."""
     for name in ("benchmarks", "config", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
-    commands = tmp_path / "bin"
-    commands.mkdir()
-    for name in ("python", "python3"):
-        (commands / name).symlink_to(preloaded_python())
+    command = tmp_path / "bin" / "ros2"
+    command.parent.mkdir()
     # The package runs from the source tree; everything else goes to the real command where there is one.
-    ours = f'exec env PYTHONPATH="{ROOT}:$PYTHONPATH" "{commands / "python"}" -m kit.ros2 "$@"'
+    ours = f'exec env PYTHONPATH="{ROOT}:$PYTHONPATH" "{sys.executable}" -m kit.ros2 "$@"'
     other = f'exec "{real}" "$@"' if (real := shutil.which("ros2")) else ours
     script = f'#!/bin/sh\ncase "$1 $2" in "run traj_integrator_ros") {ours} ;; esac\n{other}\n'
-    (commands / "ros2").write_text(script, encoding="utf-8")
-    (commands / "ros2").chmod(0o755)
+    command.write_text(script, encoding="utf-8")
+    command.chmod(0o755)
     return tmp_path
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from documentation_pages import NODE, OFFLINE, PAGES, ROBOT, ROOT, Block, blocks, name_of, prose
-from preloaded_python import preloaded_python
+from preloaded_process import PreloadedProcess
 
 from traj_integrator_ros.limits.parameter_files import dotted
 from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
@@ -69,16 +69,20 @@ def together(group: list[Block]) -> Block:
 
 def run(block: Block, folder: Path) -> str:
     """Run a block, bash with `set -e`; return its output."""
-    path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
-    python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    where, log = f"{block.page}, block {block.number}:\n{block.text}\n", folder / "block.log"
+    path = os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
     script = f"set -e\ntrap 'kill -INT $(jobs -p) 2> /dev/null || true; wait' EXIT\n{block.text}"
-    command = [preloaded_python(), "-c", block.text] if block.language == "python" else ["bash", "-c", script]
-    options = {"cwd": folder, "env": {**os.environ, "PATH": path, "PYTHONPATH": python_path}, "text": True}
-    result = subprocess.run(command, capture_output=True, timeout=BLOCK_TIMEOUT_S, **options)
-    where = f"{block.page}, block {block.number}:\n{block.text}\n{result.stdout}{result.stderr}"
-    assert result.returncode == 0, where
-    assert "Traceback" not in result.stderr, where
-    return result.stdout
+    if block.language == "python":
+        process = PreloadedProcess(["-c", block.text], log, cwd=folder)
+        code, said = process.wait(BLOCK_TIMEOUT_S), process.output
+    else:
+        python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        options = {"cwd": folder, "env": {**os.environ, "PATH": path, "PYTHONPATH": python_path}, "text": True}
+        told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "timeout": BLOCK_TIMEOUT_S}
+        result = subprocess.run(["bash", "-c", script], **told, **options)
+        code, said = result.returncode, result.stdout
+    assert code == 0 and "Traceback" not in said, where + said
+    return said
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

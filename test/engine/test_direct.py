@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from preloaded_python import preloaded_python
 
 try:
     from traj_integrator_ros.kernels import native
@@ -187,5 +186,5 @@ def test_rows_of_a_large_batch_are_summed_in_order_for_any_part():
 def test_nothing_is_read_or_written_beyond_the_arrays(instruction_set):
     program = Path(__file__).with_name("steps_beside_a_wall.py")
     environment = {**os.environ, "TRAJ_INTEGRATOR_INSTRUCTION_SET": instruction_set}
-    done = subprocess.run([preloaded_python(), str(program)], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 
 import pytest
-from preloaded_python import preloaded_python
 
 WITHOUT = """
 import sys
@@ -46,7 +46,7 @@ PARAMETERS = """
 def test_it_is_said_in_one_line(tmp_path, program, arguments, code, first):
     (tmp_path / "plan.csv").write_text(TABLE)
     (tmp_path / "robot.yaml").write_text(PARAMETERS)
-    command = [preloaded_python(), "-c", WITHOUT + program, *arguments]
+    command = [sys.executable, "-c", WITHOUT + program, *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     [line] = [line for line in (done.stdout + done.stderr).splitlines() if "reference kernels" not in line]
     assert line.startswith(first) and "not built for this Python" in line and "pip install -v" in line

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from launch_cases import Launch, assert_close, launches
 from operator_cases import MAP, OPERATOR, STATE, Case, signature_case
-from preloaded_python import preloaded_python
 
 from traj_integrator_ros.kernels import MAPS, ControlSpace
 
@@ -68,7 +67,7 @@ def test_every_instruction_set_gives_the_same_bits():
     results = {}
     for wish in ("baseline", ""):
         environment = {**os.environ, "TRAJ_INTEGRATOR_INSTRUCTION_SET": wish, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run([preloaded_python(), program], env=environment, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         name, *results[wish] = done.stdout.splitlines()
         assert name == wish or wish == ""

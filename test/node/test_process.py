@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, NodeFactory, NodeServer
 from preloaded_process import PreloadedNode
-from preloaded_python import preloaded_python
 
 from kit.node_process import source_environment
 
@@ -22,7 +21,7 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
     """Run the node in a folder whose packages have precedence."""
     path = os.pathsep.join([str(folder), source_environment()["PYTHONPATH"]])
     return subprocess.run(
-        [preloaded_python(), "-m", "traj_integrator_ros", *arguments],
+        [sys.executable, "-m", "traj_integrator_ros", *arguments],
         capture_output=True, text=True, timeout=60, cwd=folder, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,6 @@ import node_variants
 import numpy as np
 import pytest
 from node_fixtures import NodeFactory, NodeServer
-from preloaded_python import preloaded_python
 
 from kit.node_process import NodeProcess, source_environment
 from traj_integrator_ros.client import sequence
@@ -35,7 +35,7 @@ def send_large_batch(start_node: NodeFactory, monkeypatch: pytest.MonkeyPatch, t
         names = ("max_batch", "max_horizon")
         changes = {"joint_names": large_batch.JOINTS, **dict(zip(names, large_batch.SHAPE, strict=False))}
         node = start_node(changes, **options)
-        command = [preloaded_python(), large_batch.__file__, *size]
+        command = [sys.executable, large_batch.__file__, *size]
         environment = {**os.environ, **source_environment()}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90)
         assert done.returncode == 0, done.stdout + done.stderr + node.output

@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,6 @@ from subprocess import PIPE
 import numpy as np
 import pytest
 from node_fixtures import NEXT_STATE, TRANSITIONS, NodeServer
-from preloaded_python import preloaded_python
 from rclpy.serialization import serialize_message
 from ros_client import RosClient
 
@@ -134,7 +134,7 @@ def test_callers_that_are_killed_while_the_node_works_for_them(serve: NodeServer
     process, client = serve()
     held: list[tuple[int, int]] = []
     for _ in range(3):
-        command, environment = [preloaded_python(), "-c", CALLER], {**os.environ, **source_environment()}
+        command, environment = [sys.executable, "-c", CALLER], {**os.environ, **source_environment()}
         with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, env=environment) as caller:
             assert caller.stdout.readline().strip() == "connected"
             calls = int(client.counts()["service_calls"])

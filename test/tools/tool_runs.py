@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-
-from preloaded_python import preloaded_python
 
 ROOT = Path(__file__).resolve().parents[2]
 JOINTS = ("arm_a", "arm_b")
@@ -29,7 +28,7 @@ Tool = Callable[..., Result]
 
 
 def command(name: str, *arguments: object, python: str | None = None) -> list[str]:
-    return [python or preloaded_python(), "-m", f"traj_integrator_ros.tools.{name}", *map(str, arguments)]
+    return [python or sys.executable, "-m", f"traj_integrator_ros.tools.{name}", *map(str, arguments)]
 
 
 def environment() -> dict[str, str]:
