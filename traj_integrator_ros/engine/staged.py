@@ -65,17 +65,12 @@ class StagedRunner:
         device: where the kernels run.
         dtype: of inputs and results.
         max_graphs: number of kinds of calls that are recorded and kept, the latest used; 0 records nothing.
-        recorder: records calls; the default is CUDA graphs on CUDA, and none elsewhere.
 
     """
 
-    def __init__(
-        self, device: torch.device, dtype: torch.dtype, max_graphs: int, recorder: CudaRecorder | None = None
-    ) -> None:
+    def __init__(self, device: torch.device, dtype: torch.dtype, max_graphs: int) -> None:
         self._device, self._dtype, self._max_graphs = device, dtype, max_graphs
-        if recorder is None and device.type == "cuda" and max_graphs > 0:
-            recorder = CudaRecorder(device)
-        self._recorder = recorder if max_graphs > 0 else None
+        self._recorder = CudaRecorder(device) if device.type == "cuda" and max_graphs > 0 else None
         self._buffers = Buffers(device, dtype)
         self.kept: OrderedDict[Hashable, _StagedCall] = OrderedDict()
         """Kinds of calls with memory of their own, the most recently used one at the end."""
