@@ -130,7 +130,6 @@ class Executor:
             checked = self.plan(plan.fields(self.parameters.joint_names), now_ns, end=plan.end)
         else:
             request = self.checked(plan.fields, plan.stamp_ns, now_ns)
-            self.batches.started(request, lambda: now_ns)
             checked = self.sequence(request, plan.stamp_ns, now_ns)
         made = self.follow(checked, now_ns, clock and later)
         return self._begun(made, clock() if clock else now_ns)
