@@ -146,6 +146,8 @@ class FakeCuda(TorchDispatchMode):
             for name, stand_in in cuda.items():
                 stack.enter_context(mock.patch.object(torch.cuda, name, stand_in))
             stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
+            # Builds of torch for CUDA would ask the driver for it in each step of an optimizer.
+            stack.enter_context(mock.patch.object(torch.accelerator, "is_available", lambda: False))
             stack.enter_context(mock.patch.object(probe, "probe", lambda device: None))
             for cached in (backends.launcher, backends._describe):
                 cached.cache_clear()
