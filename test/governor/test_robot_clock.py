@@ -48,6 +48,7 @@ class Clocks:
             self.read()
             before_ns = self.clock.set_ns
             self.clock.take(self.stamps, self.steady_ns + self.robot_ns, self.steady_ns + late_ns)
+            self.read()
             found += [self.clock.set_ns - before_ns] * (self.clock.set_ns != before_ns)
         return found
 
@@ -103,9 +104,9 @@ def test_a_clock_that_is_set_is_noticed_and_read_again_soon(whose: str, by: floa
     before = clocks.read()
     assert clocks.clock.is_doubted == (whose != "robot")
     assert before == pytest.approx(-0.3 - by * (whose != "node"), abs=1e-3), "until then, it is what it was"
-    found = clocks.go(2 + math.ceil((300.0 if by < 0 and whose == "robot" else 40.0) / every))
+    found = clocks.go(2 + math.ceil((300.0 if by < 0 else 40.0) / every))
     assert clocks.read() == pytest.approx(-0.3, abs=1e-3) and not clocks.clock.is_doubted
-    assert clocks.clock.steps == 1
+    assert clocks.clock.steps == 1 + (whose == "both")
     assert found == ([] if whose == "node" else [pytest.approx(by * MS, abs=MS)])
     assert clocks.clock.at(0) == pytest.approx(time_ns, abs=MS // 100), "the time of motions goes on"
 
@@ -248,23 +249,25 @@ def test_a_clock_that_is_set_in_motion_brings_it_to_rest(just_sent: bool, whose:
     machine.go(20)
     machine.send(machine.commanded().position)
     machine.go(10)
-    assert machine.commanded().velocity.min() > 0.1 and machine.clock.steps == 1
+    assert machine.commanded().velocity.min() > 0.1 and machine.clock.steps == 1 + (whose == "both")
     assert machine.node.published.status(0) is ControllerStatus.EXECUTING
 
 
 @pytest.mark.parametrize("by", [-200.0, -30.0, 30.0, 200.0])
 @pytest.mark.parametrize("whose", ["node", "robot", "both"])
 def test_the_brake_after_a_clock_was_set_begins_at_the_command(whose: str, by: float) -> None:
-    """Stamps tell by how much a clock was set but for the time on the way, which is never the same."""
+    """Stamps tell by how much a clock was set but for the time on the way, and late; the motion tells it at once."""
     machine = Machine(reports=True, counts=True, cycle=1.0)
     for _ in range(10):
         machine.send()
         machine.go(5)
     machine.set_clock(by * (whose != "robot"), by * (whose != "node"))
     machine.on_the_way = 0.7
-    while not machine.made:
+    for _ in range(2):
         before = [machine.commanded(ahead) for ahead in (22.0, 24.0, 26.0)]
         machine.go(1)
+        if machine.made:
+            break
     for ahead, state in zip((2.0, 4.0, 6.0), before, strict=True):
         np.testing.assert_allclose(machine.commanded(ahead), state, atol=1e-6)
         assert np.abs(machine.commanded(ahead).position - state.position).max() < 2e-9

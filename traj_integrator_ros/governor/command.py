@@ -129,14 +129,12 @@ class Command:
 
     def take_report(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
         """Take the newest of `count` reports of the controller, unless it is older than the last one."""
+        if self.is_unclear:
+            report = self._corrected(report, now_ns)
         if self.clock.is_doubted:  # The stamp may come from another clock than the motions.
             self.heard.received_ns = now_ns
             return
-        before = self.report
-        if not self.heard.take(report, now_ns, count):
-            return
-        if self.is_doubtful:
-            self.heard.report = self._corrected(before, report)
+        if not self.heard.take(report, now_ns, count) or self.is_doubtful:
             return
         self.follow_scaling(report.speed_scaling, report.stamp_ns, report)
         was, self._status = self._status, self._compared(report)
@@ -162,23 +160,17 @@ class Command:
         found = ((one, found_in(one, report, near_ns, within_ns)) for one in own)
         return next((at_ns for one, at_ns in found if at_ns is not None and at_ns >= one.start_ns), None)
 
-    def _corrected(self, before: ControllerReport | None, report: ControllerReport) -> ControllerReport:
-        """Return a report with its time as if no clock had been set, which stamps tell but for the transport.
-
-        The motion, as it is shown by this report and by the one before, tells it exactly.
-        """
-
-        def ahead_ns(one: ControllerReport | None) -> int | None:
-            at_ns = self.motion_clock.at(one.stamp_ns if one else 0)
-            found_ns = self._found(one, at_ns, self.clock.lead_ns + NEAR_NS)
-            return found_ns and found_ns - at_ns
-
-        before_ns, after_ns = ahead_ns(before), ahead_ns(report)
-        self._is_exact = before_ns is not None and after_ns is not None
+    def _corrected(self, report: ControllerReport, now_ns: int) -> ControllerReport:
+        """Return a report with its time as if no clock had been set, which the motion tells: at once, and exactly."""
+        before, within_ns, at = self.report, self.clock.lead_ns + NEAR_NS, self.motion_clock.at
+        before_ns = before and self._found(before, at(before.stamp_ns), within_ns)
+        found_ns = self._found(report, at(now_ns), within_ns)
+        self._is_exact = before_ns is not None and found_ns is not None
         if not self._is_exact:
             return report
-        self.clock.set_ns -= after_ns - before_ns
-        return replace(report, stamp_ns=report.stamp_ns + after_ns - before_ns)
+        by_ns = at(report.stamp_ns) - found_ns - (at(before.stamp_ns) - before_ns)
+        self.clock.was_set(by_ns)
+        return replace(report, stamp_ns=report.stamp_ns - by_ns)
 
     def _fit(self, report: ControllerReport, first: int = 0) -> tuple[int, bool | None]:
         """Return the place of the newest motion, counted from the newest, that a report fits, and whether exactly."""

@@ -9,7 +9,7 @@ _DRIFT = 1e-4
 _SURE_NS = 40_000_000
 """Time, ns, in which stamps must agree on another offset. Those that were held up arrive faster than they were made."""
 _LATE_NS = 300_000_000
-"""The same for stamps that are late, unless the node's clock was set: on a busy machine, many are late one by one."""
+"""The same for stamps that are late: on a busy machine, many are late one by one."""
 
 
 class Stamps:
@@ -18,27 +18,25 @@ class Stamps:
     def __init__(self) -> None:
         self.ahead_ns: int | None = None
         """Time by which the clock is ahead, less the shortest transport, ns; None if unknown."""
-        self._arrived_ns = 0
-        """When the last stamp that agreed arrived, ns."""
-        self._other: tuple[int, int] | None = None
-        """Arrival of the first stamp of those in a row that contradict all others, and how far it was ahead, ns."""
+        self.is_alone = False
+        """Whether the last stamp contradicts those before it."""
+        self._arrived_ns, self._other = 0, (0, 0)
+        """When the last stamp that agreed arrived, ns; the same of the first one in a row that does not, and how far it
+        was ahead, ns.
+        """
 
-    @property
-    def is_alone(self) -> bool:
-        """Return whether the last stamp contradicts those before it."""
-        return self._other is not None
-
-    def take(self, stamp_ns: int, arrived_ns: int, lead_ns: int, late_ns: int) -> bool:
+    def take(self, stamp_ns: int, arrived_ns: int, lead_ns: int) -> bool:
         """Take a stamp, which may be late by a lead, and its arrival by the steady clock; return whether it agrees."""
-        ahead_ns, best, other = stamp_ns - arrived_ns, self.ahead_ns, self._other
-        if best is None or not best - max(lead_ns, STEP_NS) <= ahead_ns <= best + STEP_NS:
-            if other is None or abs(ahead_ns - other[1]) > STEP_NS:
-                self._other = other = arrived_ns, ahead_ns
-            if arrived_ns - other[0] < (_SURE_NS if best is None or ahead_ns > best else late_ns):
+        ahead_ns, best_ns = stamp_ns - arrived_ns, self.ahead_ns
+        if best_ns is None or not best_ns - max(lead_ns, STEP_NS) <= ahead_ns <= best_ns + STEP_NS:
+            if not self.is_alone or abs(ahead_ns - self._other[1]) > STEP_NS:
+                self._other = arrived_ns, ahead_ns
+            sure_ns = _SURE_NS if best_ns is None or ahead_ns > best_ns else _LATE_NS
+            self.is_alone, best_ns = arrived_ns - self._other[0] < sure_ns, ahead_ns
+            if self.is_alone:
                 return False
-            best = ahead_ns
-        self.ahead_ns = max(best - round(_DRIFT * (arrived_ns - self._arrived_ns)), ahead_ns)
-        self._other, self._arrived_ns = None, arrived_ns
+        self.ahead_ns = max(best_ns - round(_DRIFT * (arrived_ns - self._arrived_ns)), ahead_ns)
+        self._arrived_ns, self._other, self.is_alone = arrived_ns, (0, 0), False
         return True
 
 
@@ -60,8 +58,6 @@ class RobotClock:
         """How often a clock was set, and how far the robot's is ahead of the time of motions because of that, ns."""
         self._node_ns = self._robot_ns = self._latest_ns = 0
         """How far both clocks are ahead of the steady one, 0 if unknown, and the latest time that was read, ns."""
-        self._since_ns = 0
-        """When the node's clock was set, ns of the steady one, until a stamp tells whether the robot's was; or 0."""
 
     @property
     def offset_ns(self) -> int | None:
@@ -76,19 +72,18 @@ class RobotClock:
     @property
     def is_doubted(self) -> bool:
         """Return whether a clock was, or may have been, set, and the robot's time is not known yet."""
-        return self._since_ns > 0 or self.reports.is_alone
+        return self._source.is_alone or self.reports.is_alone
 
     def read(self, node_ns: int, steady_ns: int) -> int:
         """Return the time of motions, ns, given the node's clock and the steady one; it never goes back."""
-        by_ns = node_ns - steady_ns - self._node_ns
-        if self._node_ns and abs(by_ns) > STEP_NS:
-            self.steps += 1
-            if self._source.ahead_ns is None:  # Nobody says that the robot has another clock than the node.
-                self.set_ns += by_ns
-            else:
-                self._since_ns = steady_ns
+        by_ns, known = node_ns - steady_ns - self._node_ns, self._node_ns != 0
         self._node_ns += by_ns
-        self._robot_ns = self._robot_ns if self._since_ns else self._estimated()
+        if known and abs(by_ns) > STEP_NS:
+            self.steps += 1  # The next stamp tells whether the robot's was set, too.
+            self._source.is_alone = self._source.ahead_ns is not None
+        if not self.is_doubted:
+            by_ns, self._robot_ns = self._estimated() - self._robot_ns, self._estimated()
+            self.set_ns += by_ns if known and abs(by_ns) > STEP_NS else 0
         self._latest_ns = max(self._latest_ns, self.at(steady_ns))
         return self._latest_ns
 
@@ -114,20 +109,23 @@ class RobotClock:
 
     def of_states(self, stamp_ns: int) -> int:
         """Convert the stamp of a joint state, ns; 0 if it says nothing: it counts as measured when it arrived."""
-        return 0 if self._since_ns or self.states.is_alone else self.of_robot(stamp_ns)
+        return 0 if self._source.is_alone or self.states.is_alone else self.of_robot(stamp_ns)
 
     def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
         """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock."""
-        known, since_ns, was_alone = self._source.ahead_ns is not None, self._since_ns, stamps.is_alone
-        if not self._node_ns or arrived_ns <= since_ns:
-            return
-        agrees = stamps.take(stamp_ns, arrived_ns, self.lead_ns, _SURE_NS if since_ns else _LATE_NS)
+        before_ns = stamps.ahead_ns
+        agrees = self._node_ns and stamps.take(stamp_ns, arrived_ns, self.lead_ns)  # Simulated time is not read here.
         if agrees and (stamps is self.reports or self._source is self.states):
             self._source = stamps
-            self._since_ns, by_ns = 0, self._estimated() - self._robot_ns
-            self._robot_ns += by_ns
-            if abs(by_ns) > STEP_NS and (was_alone or since_ns):
-                self.set_ns, self.steps = self.set_ns + by_ns, self.steps + (known and not since_ns)
+            self.steps += before_ns is not None and abs(stamps.ahead_ns - before_ns) > STEP_NS
+
+    def was_set(self, by_ns: int) -> None:
+        """Take by how much the robot's clock was set, ns, as its motion shows: before stamps agree, and exactly."""
+        if self.is_doubted and abs(by_ns) > STEP_NS:
+            for stamps in (self.reports, self.states):
+                stamps.ahead_ns, stamps.is_alone = stamps.ahead_ns and stamps.ahead_ns + by_ns, False
+            self.steps, self._robot_ns = self.steps + 1, self._estimated()
+        self.set_ns += by_ns
 
     def _estimated(self) -> int:
         node, ahead = self._node_ns, self._source.ahead_ns
