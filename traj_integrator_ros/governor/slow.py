@@ -32,8 +32,6 @@ _ATTEMPTS = (1.0, 1), (0.8, 1), (0.0, 1), (0.0, 4), (0.0, 12)
 """Shares of the largest possible rate at the start, and factors on the number of intervals, which are tried in this
 order: where accelerations jump, a solution may be found on fine intervals only.
 """
-_LEADS_S = 0.4
-"""Time, s, for which a motion after a brake is slow: 0.1 rad at 0.25 rad/s."""
 _SAME_PACE = 0.02
 """Share by which such a motion may exceed its pace without being slowed."""
 _NO_LIMIT = 1e6
@@ -121,14 +119,14 @@ def slow(
 
 
 def gently(
-    motion: Motion, stopped: np.ndarray, pace: np.ndarray, limits: np.ndarray, marks: Sequence[float] = ()
+    motion: Motion, stopped: np.ndarray, reach: np.ndarray, limits: np.ndarray, marks: Sequence[float] = ()
 ) -> Timed | str:
     """Slow the beginning of a motion after a brake, where joints move on in the direction in which they were stopped.
 
     Args:
         motion: from a state that keeps the pace.
-        stopped: the directions in which joints were stopped, -1, 0 or 1, `[dof]`.
-        pace: largest speed in that direction, rad/s, `[dof]`, over as far as the joint goes at it in 0.4 s.
+        stopped: velocities of joints, rad/s, `[dof]`, in the directions in which they were stopped; 0: they were not.
+        reach: how far they have to go before they may be faster there, rad, `[dof]`.
         limits: velocity, acceleration and jerk, `[3, dof]`.
         marks: times of the motion, s.
 
@@ -136,11 +134,11 @@ def gently(
         As `slow`; the same motion if it is slow enough.
 
     """
-    position, velocity = motion.states_at(motion.knots, 2)
-    led = np.maximum.accumulate(stopped * (position - position[0]))
-    speeds = np.maximum(stopped * velocity, 0.0)
+    (position, velocity), towards, pace = motion.states_at(motion.knots, 2), np.sign(stopped), np.abs(stopped)
+    led = np.maximum.accumulate(towards * (position - position[0]))
+    speeds = np.maximum(towards * velocity, 0.0)
     speeds = np.maximum(speeds[:-1], speeds[1:])
-    first = (speeds > 0) & (led[:-1] < _LEADS_S * pace)
+    first = (speeds > 0) & (led[:-1] < reach)
     joints = np.flatnonzero((first & (speeds > pace * (1 + _SAME_PACE))).any(axis=0))
     if not len(joints):
         return Timed(motion, np.asarray(marks, float))

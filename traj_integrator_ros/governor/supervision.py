@@ -22,6 +22,8 @@ _REACHED = 0.05
 """Distance from the command, as a share of the allowance, below which a joint is at its command."""
 _JUMPED = 0.5
 """Share of a tracking error: if a step that no velocity explains makes up more, it is unknown where the joint is."""
+_GENTLE = (0.1, 0.25)
+"""Slowest and fastest pace in the direction in which a joint was stopped, rad/s, or shares of a range below 1 rad."""
 _FOLLOWS = 0.05
 """Distance, as a share of the joint's range (at most 1 rad or m), after which a joint counts as following again."""
 
@@ -45,8 +47,8 @@ class Guard:
         self._explained: np.ndarray | None = None
         """Joints, bool `[dof]`, whose measured velocity explained their position at the brake; None if all followed."""
         self.offset = self.stopped = self._met = np.zeros(())
-        """Distance of measured joints from their command that nothing explains, rad; directions in which joints were
-        stopped, -1, 0 or 1: until they have followed again, and until the next brake, `[dof]`.
+        """Distance of measured joints from their command that nothing explains, rad; velocities at which joints lead
+        on where they were stopped, at most as fast as before: until they have followed again, and until the next brake.
         """
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
@@ -117,7 +119,8 @@ class Guard:
         self._explained = (unexplained(states) <= jumped) | ~watched
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
         met = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
-        self.stopped = self._met = np.where(watched, met, 0.0)
+        slowest, fastest = (share * np.where(watched, allowance.full_speed, 0.0) for share in _GENTLE)
+        self.stopped = self._met = met * np.clip(np.abs(monitor.velocity), slowest, fastest)
 
     def way_back(self, command: np.ndarray | None, allowance: Allowance) -> np.ndarray | None:
         """Return how far a command goes back once after a brake, rad, `[dof]`; None if it stands where it is.

@@ -32,8 +32,8 @@ SPARE_NS = 6_000_000
 """Time, ns, before its plan begins by which a trajectory must be made."""
 _BACK = 0.1
 """Speed with which the command goes back after a brake: 0.1 rad/s, or that share of a joint's range below 1 rad."""
-_GENTLE = 0.25
-"""Speed in the direction in which a joint was stopped, until it has followed again: 0.25 rad/s, or that share."""
+_LEADS = 0.1
+"""Distance over which a motion is slow where a joint was stopped: 0.1 rad, or that share of a range below 1 rad."""
 _MOST_SLOWED_AT_ONCE = 128
 """Largest number of segments of a motion in execution that is slowed at once, in some 10 ms; longer ones are stopped.
 """
@@ -196,13 +196,13 @@ class TrajectoryMaker:
 
     def _gently(self, found: Found) -> Found:
         """Slow the beginning of a motion in directions in which joints were stopped."""
-        motion, pace = found.motion, _GENTLE * self.allowance.full_speed
+        motion, stopped = found.motion, self._published.guard.stopped
         rates = self.assumed.bounds.raised_to(motion).rates
-        slowed = gently(motion, self._published.guard.stopped, pace, rates, found.passes)
+        slowed = gently(motion, stopped, _LEADS * self.allowance.full_speed, rates, found.passes)
         if isinstance(slowed, str):
             raise Rejected(
                 RejectionReason.DEVIATION,
-                f"motion: expected it to lead on at {_GENTLE:g} rad/s where the robot was stopped, but {slowed}",
+                f"motion: expected it to lead on slowly where the robot was stopped, but {slowed}",
             )
         if slowed.motion is motion:
             return found
