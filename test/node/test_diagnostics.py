@@ -8,9 +8,9 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from builtin_interfaces.msg import Time
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from node_fixtures import NodeServer
+from rclpy.serialization import deserialize_message
 from rosgraph_msgs.msg import Clock
 
 from traj_integrator_ros.governor.controller_reports import ControllerStatus
@@ -62,8 +62,16 @@ def clock_that_is(ahead_s: float) -> RobotClock:
     return clock
 
 
+def told_by(diagnostics: Diagnostics, given: NodeStatus) -> DiagnosticStatus:
+    message = deserialize_message(diagnostics.message(given, (1, 2)), DiagnosticArray)
+    assert (message.header.stamp.sec, message.header.stamp.nanosec, message.header.frame_id) == (1, 2, "")
+    [told] = message.status
+    assert (told.name, told.hardware_id) == ("node", given.robot)
+    return told
+
+
 def level_and_text(given: NodeStatus) -> tuple[bytes, str]:
-    [told] = Diagnostics("node").message(given, Time()).status
+    told = told_by(Diagnostics("node"), given)
     return told.level, told.message
 
 
@@ -121,12 +129,12 @@ def test_levels_mean_what_operators_expect(changes: dict[str, object], level: by
 def test_a_level_is_about_what_happened_since_the_message_before() -> None:
     diagnostics = Diagnostics("node")
     bad = status(rejected=RejectionReason.NOT_FINITE)
-    levels = [diagnostics.message(given, Time()).status[0].level for given in (status(), bad, bad)]
+    levels = [told_by(diagnostics, given).level for given in (status(), bad, bad)]
     assert levels == [OK, WARN, OK]
 
 
 def values_of(**changes: object) -> dict[str, str]:
-    [told] = Diagnostics("node").message(status(**changes), Time()).status
+    told = told_by(Diagnostics("node"), status(**changes))
     return {pair.key: pair.value for pair in told.values}
 
 

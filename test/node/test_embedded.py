@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,11 +14,18 @@ from rclpy.context import Context
 from rclpy.executors import Executor, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 
+from traj_integrator_interfaces.srv import Integrate
 from traj_integrator_ros.client import sequence
+from traj_integrator_ros.node import intake
+from traj_integrator_ros.node.entities import QUIET_PERIOD_S
 from traj_integrator_ros.node.node import IntegratorNode
+from traj_integrator_ros.node.topic_handlers import TopicHandlers
 
 pytestmark = pytest.mark.ros
 NAMES = ("left", "right")
+UNTIL_QUIET_S = 1.2
+"""Time, s, after which a robot at rest is supervised twice a second."""
+CALLS = 40
 
 
 @pytest.fixture
@@ -73,3 +81,45 @@ def test_nodes_in_one_program_have_their_own_names_and_parameters(
     assert clients[0].change_state("deactivate") and clients[0].change_state("cleanup")
     assert clients[1].state() == "active"
     assert all(node.accounts.rejected.total() == 0 for node in nodes)
+
+
+def test_calls_do_not_bring_the_supervision_of_a_resting_robot_forward(
+    nodes: list[IntegratorNode], connect: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, looked = connect(f"/{NAMES[0]}"), []
+    client.wait_until_active()
+    actions = sequence(np.zeros((2, 4, len(JOINTS))), position=np.zeros(len(JOINTS)))
+    client.integrate(actions)
+    client.spin(UNTIL_QUIET_S)
+    supervise = TopicHandlers._supervise
+
+    def counted(handlers: TopicHandlers) -> None:
+        looked.append(handlers)
+        supervise(handlers)
+
+    monkeypatch.setattr(TopicHandlers, "_supervise", counted)
+    begin_s = time.monotonic()
+    for _ in range(CALLS):
+        assert client.integrate(actions).success
+    took_s = time.monotonic() - begin_s
+    assert len(looked) <= len(nodes) * (took_s / QUIET_PERIOD_S + 2), f"{CALLS} calls took {took_s:.2f} s"
+
+
+def test_calls_that_come_just_before_a_cleanup_are_answered(
+    context: Context, connect: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "READ_EVERY_S", 1e9)
+    overrides = [Parameter(one, value=value) for one, value in PARAMETERS.items()]
+    node = IntegratorNode("ended", context=context, parameter_overrides=overrides)
+    node.autostart()
+    client = connect("/ended")
+    caller = client.node.create_client(Integrate, "/ended/integrate")
+    client.wait_for(caller.service_is_ready, "the service")
+    client.spin(0.5)
+    answers = [caller.call_async(Integrate.Request()) for _ in range(4)]
+    client.spin(0.2)
+    node.trigger_deactivate()
+    node.trigger_cleanup()
+    client.wait_for(lambda: all(answer.done() for answer in answers), "an answer to each call")
+    assert {answer.result().message.partition(":")[0] for answer in answers} == {"not_active"}
+    node.destroy_node()

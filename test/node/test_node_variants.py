@@ -35,7 +35,7 @@ def test_without_compiled_parts_the_node_says_how_to_get_them(start_node: NodeFa
     client = connect()
     process.wait_for_output("configure failed")
     [line] = [line for line in process.output.splitlines() if "configure failed" in line]
-    assert "C++ parts" in line and "not built for this Python" in line and "colcon build" in line
+    assert "C++ extension" in line and "not built for this Python" in line and "colcon build" in line
     assert "Traceback" not in process.output
     assert client.state() == "unconfigured" and not client.change_state("configure")
-    assert "C++ parts" in client.status().message and client.status().level == client.status().ERROR
+    assert "C++ extension" in client.status().message and client.status().level == client.status().ERROR

@@ -61,26 +61,23 @@ def test_violations_are_of_trajectories_in_the_messages_order(limitless, lowest,
     answer = evaluate(limitless, sequence(names), asked)
     trajectories = dict(zip(OUTPUTS, answer.trajectories.trajectories.astype(float), strict=True))
     columns = answer.trajectories.request.columns
-    found = dict(zip(OUTPUTS, answer.violations, strict=True))
+    found = {name: values for name, values in answer.fields.items() if name.startswith("violation")}
     x = columns.out_of_node(trajectories[output])[[1, 2, 0]]
     with np.errstate(invalid="ignore"):
         expected = np.maximum(x - upper.astype(float), lower.astype(float) - x)
-    assert found[output].dtype == np.float32
-    np.testing.assert_allclose(found.pop(output), expected, rtol=1e-6, atol=1e-6)
-    assert all(values is None for values in found.values())
+    assert found.keys() == {f"violation_{output}"} and found[f"violation_{output}"].dtype == np.float32
+    np.testing.assert_allclose(found[f"violation_{output}"], expected, rtol=1e-6, atol=1e-6)
 
 
 def test_limits_that_a_term_lacks_are_those_of_the_node():
     node = SimulatedNode(DOF, limits__velocity=[0.1, 0.2], limits__jerk=[1.0, 2.0])
-    position, velocity, acceleration, jerk = evaluate(
-        node, sequence(), request(velocity={"upper": [0.05, 0.05]}, rows=[0, 1, 2])
-    ).violations
-    assert position is None and acceleration is None
+    mixed = evaluate(node, sequence(), request(velocity={"upper": [0.05, 0.05]}, rows=[0, 1, 2])).fields
+    assert "violation_position" not in mixed and "violation_acceleration" not in mixed
     answer = evaluate(node, sequence(), request(rows=[0, 1, 2]))
     _, v, _, j = answer.trajectories.trajectories.astype(float)
-    np.testing.assert_allclose(velocity, np.maximum(v - 0.05, [-0.1, -0.2] - v), atol=1e-6)
-    np.testing.assert_allclose(answer.violations[1], np.abs(v) - [0.1, 0.2], atol=1e-6)
-    np.testing.assert_allclose(jerk, np.abs(j) - [1.0, 2.0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(mixed["violation_velocity"], np.maximum(v - 0.05, [-0.1, -0.2] - v), atol=1e-6)
+    np.testing.assert_allclose(answer.fields["violation_velocity"], np.abs(v) - [0.1, 0.2], atol=1e-6)
+    np.testing.assert_allclose(mixed["violation_jerk"], np.abs(j) - [1.0, 2.0], rtol=1e-6, atol=1e-6)
 
 
 def test_limits_without_a_weight_cost_nothing():
@@ -89,11 +86,11 @@ def test_limits_without_a_weight_cost_nothing():
     penalized = {"limit_weight": [3.0, 3.0], **bounds}
     answer = evaluate(node, sequence(), request(velocity=penalized, acceleration=bounds))
     without = evaluate(node, sequence(), request(velocity=penalized, violations=False))
-    squares = 3.0 * np.square(np.maximum(answer.violations[1], 0)).sum((1, 2))
+    squares = 3.0 * np.square(np.maximum(answer.fields["violation_velocity"], 0)).sum((1, 2))
     assert (squares > 0).all()
-    np.testing.assert_allclose(answer.cost, squares, rtol=1e-5)
-    np.testing.assert_array_equal(answer.cost, without.cost)
-    assert without.violations == ()
+    np.testing.assert_allclose(answer.fields["cost"], squares, rtol=1e-5)
+    np.testing.assert_array_equal(answer.fields["cost"], without.fields["cost"])
+    assert without.fields.keys() == {"cost", "grad_action"}
 
 
 @pytest.mark.parametrize("want_dt", [False, True], ids=["fused", "composed"])
@@ -101,10 +98,12 @@ def test_limits_without_a_weight_cost_nothing():
 def test_the_duration_is_weighed(limitless, weight, want_dt):
     asked = request(duration_weight=weight, want_dt=want_dt, violations=False)
     answer = evaluate(limitless, sequence(), asked)
-    np.testing.assert_allclose(answer.cost, np.broadcast_to(weight, BATCH) * 0.1 * (HORIZON - 1), rtol=1e-6)
-    assert not answer.gradient.action.any()
+    np.testing.assert_allclose(answer.fields["cost"], np.broadcast_to(weight, BATCH) * 0.1 * (HORIZON - 1), rtol=1e-6)
+    assert not answer.fields["grad_action"].any()
     if want_dt:
-        np.testing.assert_allclose(answer.gradient.dt, np.broadcast_to(weight, BATCH).sum() * (HORIZON - 1), rtol=1e-6)
+        np.testing.assert_allclose(
+            answer.fields["grad_dt"], np.broadcast_to(weight, BATCH).sum() * (HORIZON - 1), rtol=1e-6
+        )
 
 
 @pytest.mark.parametrize(

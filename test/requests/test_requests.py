@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipelines import rejected
 
 from traj_integrator_ros.kernels import ControlSpace
-from traj_integrator_ros.requests.evaluation_requests import UpstreamFields, check_upstream
+from traj_integrator_ros.requests.evaluation_requests import check_upstream
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason, all_finite, shown, shown_names
 from traj_integrator_ros.requests.sequences import RequestRules, SequenceFields, check_sequence
 
@@ -42,7 +42,7 @@ def test_columns_go_to_the_node_and_back_by_name(order: list[str]) -> None:
     row = np.float32([NAMES.index(name) for name in order])
     request = check_sequence(fields(joint_names=order, start_position=row, data=np.tile(row, 6)), rules())
     empty = np.zeros(0, np.float32)
-    gradient = check_upstream(UpstreamFields(empty, np.tile(row, 6), empty, empty), request)
+    gradient = check_upstream((empty, np.tile(row, 6), empty, empty), request)
     for into in (request.actions, request.start.rows[0], gradient[1]):
         assert (into == np.arange(DOF)).all()
         assert (request.columns.out_of_node(into) == row).all()

@@ -10,7 +10,7 @@ from traj_integrator_ros.engine.call import Wanted
 from traj_integrator_ros.governor.committed import measured_at
 from traj_integrator_ros.governor.measured import JointStates
 from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost
-from traj_integrator_ros.requests.evaluation_requests import EvaluationFields, UpstreamFields
+from traj_integrator_ros.requests.evaluation_requests import EvaluationFields
 from traj_integrator_ros.requests.retime_requests import RetimeFields
 from traj_integrator_ros.requests.sequences import SequenceFields
 
@@ -83,14 +83,14 @@ def cost(position: CostTerm, *, others: CostTerm | None = None, **wanted: bool) 
 
 def test_costs_and_gradients_are_those_of_the_way() -> None:
     asked = cost(term(weight=np.ones(2)), others=term(weight=np.ones(2)), action=True, dt=True)
-    upstream = UpstreamFields(*[np.ones(40, np.float32)] * 2, NONE, NONE)
+    upstream = [*[np.ones(40, np.float32)] * 2, NONE, NONE]
     costs, gradients = [], []
     for node, actions in ((turning("a"), wrapped(WAY)), (turning(), WAY)):
         costs.append(node.pipeline.batches.evaluate(fields(actions), asked, lambda: ns(100.0)))
         gradients.append(node.pipeline.batches.gradient(fields(actions), upstream, lambda: ns(100.0)))
-    np.testing.assert_allclose(costs[0].cost, costs[1].cost, rtol=1e-3)
-    np.testing.assert_allclose(gradients[0].dt, gradients[1].dt, rtol=1e-3)
-    np.testing.assert_allclose(gradients[0].action, gradients[1].action, atol=1e-6)
+    np.testing.assert_allclose(costs[0].fields["cost"], costs[1].fields["cost"], rtol=1e-3)
+    np.testing.assert_allclose(gradients[0]["grad_dt"], gradients[1]["grad_dt"], rtol=1e-3)
+    np.testing.assert_allclose(gradients[0]["grad_action"], gradients[1]["grad_action"], atol=1e-6)
 
 
 TARGETS = {
@@ -113,17 +113,17 @@ def test_a_cost_is_that_of_the_short_way_to_its_target(target: np.ndarray, way: 
         asked = cost(weighted, action=True, start=True)
         found.append(node.pipeline.batches.evaluate(fields(actions), asked, lambda: ns(100.0)))
     # A deviation d is off by ROUNDING twice, d^2 by 2 d as much; 13 are weighed, and |d| is at most their root sum.
-    of_cost = 4 * ROUNDING * np.sqrt(13 * np.abs(found[1].cost))
-    assert (np.abs(found[0].cost - found[1].cost) <= of_cost).all()
+    of_cost = 4 * ROUNDING * np.sqrt(13 * np.abs(found[1].fields["cost"]))
+    assert (np.abs(found[0].fields["cost"] - found[1].fields["cost"]) <= of_cost).all()
     # 2 x weights of 4 at most x rounding of angles, twice
-    np.testing.assert_allclose(found[0].gradient.action, found[1].gradient.action, atol=16 * ROUNDING)
-    np.testing.assert_allclose(found[0].gradient.start_position, found[1].gradient.start_position, atol=16 * ROUNDING)
+    for name in ("grad_action", "grad_start_position"):
+        np.testing.assert_allclose(found[0].fields[name], found[1].fields[name], atol=16 * ROUNDING)
 
 
 def test_a_cost_of_a_revolute_joint_goes_the_long_way() -> None:
     asked, rest = cost(term(weight=np.ones(2), target=[2 * np.pi, 0.0])), fields(np.zeros((1, 4, 2)), np.zeros((1, 2)))
     nodes = turning(), turning("b"), turning("a")
-    costs = [node.pipeline.batches.evaluate(rest, asked, lambda: ns(100.0)).cost for node in nodes]
+    costs = [node.pipeline.batches.evaluate(rest, asked, lambda: ns(100.0)).fields["cost"] for node in nodes]
     np.testing.assert_allclose(np.ravel(costs), [4 * (2 * np.pi) ** 2, 4 * (2 * np.pi) ** 2, 0.0], atol=1e-9)
 
 

@@ -12,7 +12,7 @@ from traj_integrator_interfaces.msg import TrajectoryBatch
 from traj_integrator_interfaces.srv import Evaluate
 from traj_integrator_ros.client import packed
 from traj_integrator_ros.engine.call import Wanted
-from traj_integrator_ros.requests.evaluation_requests import BatchGradient, EvaluatedBatch
+from traj_integrator_ros.requests.evaluation_requests import EvaluatedBatch
 from traj_integrator_ros.requests.joint_order import resolve_columns
 from traj_integrator_ros.requests.sequences import OUTPUTS
 from traj_integrator_ros.wire.messages import evaluation_fields, fill_evaluation, fill_trajectories
@@ -28,7 +28,7 @@ def test_requested_trajectories_are_in_the_order_of_the_sequence():
     request = SimpleNamespace(columns=resolve_columns(("b", "a"), ("a", "b")), batch=1, output_horizon=1)
     outputs = [np.float32([[[k, -k]]]) for k in range(1, 5)]
     message = TrajectoryBatch()
-    batch = SimpleNamespace(request=request, times=np.zeros(1), trajectories=outputs, fields=0b0101)
+    batch = SimpleNamespace(request=request, times=np.zeros(1, np.float32), trajectories=outputs, fields=0b0101)
     fill_trajectories(message, batch, Time(sec=1))
     assert [list(getattr(message, name)) for name in OUTPUTS] == [[-1, 1], [], [-3, 3], []]
     assert (list(message.joint_names), message.header.stamp.sec) == (["b", "a"], 1)
@@ -50,7 +50,8 @@ def test_violations_are_written_row_major_to_the_fields_of_their_outputs():
     values[0, 0, 0] = -np.inf
     strided = np.asfortranarray(values)
     response = Evaluate.Response()
-    evaluated = EvaluatedBatch(np.zeros(2, np.float32), BatchGradient(), None, (None, strided, None, 2 * strided))
+    found = {"cost": np.zeros(2, np.float32), "violation_velocity": strided, "violation_jerk": 2 * strided}
+    evaluated = EvaluatedBatch(found, None)
     fill_evaluation(response, evaluated, Time())
     assert np.array_equal(response.violation_velocity, values.ravel())
     assert np.array_equal(response.violation_jerk, 2 * values.ravel())

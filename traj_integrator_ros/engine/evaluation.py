@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import CostTerm, QuadraticCost, derivatives, limit_violations, quadratic_cost
+from ..kernels import CostTerm, QuadraticCost, derivatives, quadratic_cost
 from ..kernels.call import fast_map
 from ..kernels.signature import four
 from .call import STARTS, Array, Call, Ends, Gradient, Wanted
@@ -140,27 +140,3 @@ def _rows(name: str, ends: Ends, *, wants_all: bool) -> dict[str, Array | None]:
     if wants_all and like is not None:
         named = {name: np.zeros(like.shape) if rows is None else rows for name, rows in named.items()}
     return named
-
-
-def violations_of(trajectories: np.ndarray, limits: QuadraticCost) -> tuple[np.ndarray | None, ...]:
-    """Return `max(x - upper, lower - x)` for position to jerk.
-
-    Args:
-        trajectories: `[4, B, H, dof]`, as `TrajectoryIntegrator.integrate` returns them.
-        limits: arrays `[dof]` lower and upper; other fields are not used.
-
-    Returns:
-        New arrays `[B, H, dof]` in the unit of the output, -inf where a joint has no limit; None for an output that has
-        none at all.
-
-    """
-    terms = [CostTerm(lower=_tensor(term.lower), upper=_tensor(term.upper)) for term in limits.outputs]
-    found = limit_violations(torch.from_numpy(trajectories).unbind(), QuadraticCost(*terms))
-    return tuple(
-        None if term.lower is None and term.upper is None else values.numpy()
-        for term, values in zip(terms, found, strict=True)
-    )
-
-
-def _tensor(values: np.ndarray | None) -> Tensor | None:
-    return None if values is None else torch.tensor(values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from contextlib import suppress
-from typing import NamedTuple
 
 from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -17,17 +16,6 @@ _TRIES = 4
 """Number of times that a response is sent: the middleware waits 100 ms for the caller each time."""
 
 
-class _Unsent(NamedTuple):
-    """A response that the middleware has not sent."""
-
-    service: Service
-    response: object
-    header: object
-    tries: int = 0
-    due_s: float = 0.0
-    """When it is sent again, s of the steady clock."""
-
-
 class Answers:
     """Sends the responses of services.
 
@@ -35,32 +23,27 @@ class Answers:
     """
 
     def __init__(self) -> None:
-        self._unsent: list[_Unsent] = []
+        self._unsent: list[tuple[float, tuple[Service, object, object, int]]] = []
+        """When responses are sent again, s of the steady clock, and with what."""
+        # To look for warnings after each response would take a fiftieth of what a call costs.
+        warnings.filterwarnings("error", "failed to send response", RuntimeWarning)
 
     @property
     def due_s(self) -> float:
         """When the next response is sent again, s of the steady clock; infinite if none is."""
-        return min((answer.due_s for answer in self._unsent), default=float("inf"))
+        return self._unsent[0][0] if self._unsent else float("inf")
 
-    def send(self, service: Service, response: object, header: object) -> None:
+    def send(self, service: Service, response: object, header: object, tries: int = _TRIES) -> None:
         """Send a response, now and, if its caller is not known yet, again later."""
-        self._send(_Unsent(service, response, header))
+        try:
+            service.send_response(response, header)
+        except (RuntimeWarning, SystemError):  # Python raises the second where C++ returns in spite of the first.
+            if tries > 1:
+                self._unsent.append((time.monotonic() + _AGAIN_S, (service, response, header, tries - 1)))
 
     def send_again(self) -> None:
-        """Send the responses that are due again."""
-        if not self._unsent:
-            return
-        now_s, waiting = time.monotonic(), self._unsent
-        self._unsent = [answer for answer in waiting if answer.due_s > now_s]
-        for answer in waiting:
-            if answer.due_s <= now_s:
-                with suppress(rclpy_implementation.RCLError, InvalidHandle):  # The caller or the service has gone.
-                    self._send(answer)
-
-    def _send(self, answer: _Unsent) -> None:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", RuntimeWarning)
-            answer.service.send_response(answer.response, answer.header)
-        lost = any("failed to send response" in str(one.message) for one in caught)
-        if lost and answer.tries + 1 < _TRIES:
-            self._unsent.append(answer._replace(tries=answer.tries + 1, due_s=time.monotonic() + _AGAIN_S))
+        """Send the response again that is due first, if any: the next ones wait for the next turn."""
+        if self.due_s <= time.monotonic():
+            _, answer = self._unsent.pop(0)  # They are in the order of their times.
+            with suppress(rclpy_implementation.RCLError, InvalidHandle):  # The caller or the service has gone.
+                self.send(*answer)

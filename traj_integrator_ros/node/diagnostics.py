@@ -6,9 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from builtin_interfaces.msg import Time
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from std_msgs.msg import Header
+from diagnostic_msgs.msg import DiagnosticStatus
 
 from ..governor.controller_reports import ControllerStatus
 from ..governor.executed import ExecutionReport
@@ -19,6 +17,8 @@ from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
 from ..requests.goals import Ended
 from ..requests.rejection import RejectionReason
+from ..wire.readers import Stamp
+from ..wire.writers import serialize_status
 from .accounts import Accounts, Output
 
 CONSPICUOUS = {
@@ -98,12 +98,9 @@ class Diagnostics:
         """Counts in the previous message: rejections, and violations that were executed nevertheless."""
         self._execution = ExecutionReport()
         self._clock_steps = 0
-        self._values: dict[str, str] = {}
-        self._shown: dict[str, KeyValue] = {}
-        """What the previous message showed: most of it is the same in the next one, and is not built again."""
 
-    def message(self, status: NodeStatus, stamp: Time) -> DiagnosticArray:
-        """Build the message for a status."""
+    def message(self, status: NodeStatus, stamp: Stamp) -> bytes:
+        """Return the serialized DiagnosticArray for a status."""
         counted = [status.accounts.rejected.copy(), status.accounts.warned.copy()]
         rejected, warned = (now - before for now, before in zip(counted, self._counted, strict=True))
         before, now = self._execution, status.execution
@@ -115,15 +112,7 @@ class Diagnostics:
             # A trajectory that does not continue the previous one comes during its brake, or after it.
             untimely["starved"] = 0
         level, summary = _judge(status, rejected, warned, untimely)
-        values, shown = _values(status), self._shown
-        self._shown = {
-            key: shown[key] if self._values.get(key) == value else KeyValue(key=key, value=value)
-            for key, value in values.items()
-        }
-        self._values = values
-        entry = DiagnosticStatus(level=level, name=self._name, message=summary, hardware_id=status.robot)
-        entry.values = list(self._shown.values())
-        return DiagnosticArray(header=Header(stamp=stamp), status=[entry])
+        return serialize_status(stamp, level, self._name, summary, status.robot, _values(status))
 
 
 def _judge(

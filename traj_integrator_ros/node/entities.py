@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
@@ -27,7 +29,6 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate,
 from . import controller_topic
 from .accounts import Accounts
 from .intake import Intake
-from .rclpy_features import no_event_callbacks
 
 try:  # Some installations of ROS 2 lack it; then nothing is known about the controller.
     from control_msgs.msg import JointTrajectoryControllerState
@@ -54,6 +55,8 @@ displaced from it are never answered; rclpy's default is 10.
 """
 ROBOT_DESCRIPTION = "robot_description"
 _OUTPUT_DEPTH = 10
+_LOOKS_EVERY_S = 0.5
+"""Shortest time between two looks for a controller, s: each takes a fifth of a status on /diagnostics."""
 _REJECTIONS_DEPTH = 100
 """Depth of the queue of rejections: a burst of messages may be refused as a whole."""
 _INPUTS = {"action_sequence": ActionSequence, "position_trajectory": JointTrajectory}
@@ -95,6 +98,8 @@ class Entities:
         scaling_topic: str,
     ) -> None:
         self._node = node
+        self._looked_s, self._followed = 0.0, controller_topic.NOBODY
+        """When a controller was looked for last, s of the steady clock, and what was found."""
         with ExitStack() as self._owned:
             # Publishers first: input may arrive, and be answered, as soon as its subscription exists.
             self.joint_trajectory = self._publisher(JointTrajectory, "~/joint_trajectory")
@@ -124,7 +129,7 @@ class Entities:
                 self._subscription(String, ROBOT_DESCRIPTION, describe, latched)
             for name, kind in _SERVICES.items():
                 service = node.create_service(
-                    kind, f"~/{name}", _never_called, qos_profile=QoSProfile(depth=CALL_DEPTH), callback_group=_Polled()
+                    kind, f"~/{name}", never_called, qos_profile=QoSProfile(depth=CALL_DEPTH), callback_group=_Polled()
                 )
                 self._owned.callback(node.destroy_service, service)
                 self.intake.add_service(name, service, at_once=kind is Stop)
@@ -137,6 +142,11 @@ class Entities:
 
         Returns their topic, or "none" while nobody publishes reports.
         """
+        if (now_s := time.monotonic()) > self._looked_s + _LOOKS_EVERY_S:
+            self._looked_s, self._followed = now_s, self._find_controller()
+        return self._followed
+
+    def _find_controller(self) -> str:
         node, subscription = self._node, self.controller_state
         if subscription is None:
             return controller_topic.NOBODY
@@ -184,8 +194,9 @@ class Entities:
         options: dict[str, object] = {"callback_group": _Polled(), "raw": True}
         if qos is None:  # Best effort receives from reliable publishers, too, so that no mismatch is possible.
             qos = QoSProfile(depth=STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
-            options["event_callbacks"] = no_event_callbacks()
-        return self._subscription(message_type, topic, _never_called, qos, **options)
+            # Waiting for events would wake the executor for messages, too.
+            options["event_callbacks"] = SubscriptionEventCallbacks(use_default_callbacks=False)
+        return self._subscription(message_type, topic, never_called, qos, **options)
 
     def _subscription(
         self, message_type: type, topic: str, callback: Callable, qos: QoSProfile, **options: object
@@ -209,8 +220,8 @@ class _Polled(MutuallyExclusiveCallbackGroup):
         return False
 
 
-def _never_called(*_: object) -> None:
-    """Stand in for the callback that rclpy demands of a subscription or service."""
+def never_called(*_: object) -> None:
+    """Stand in for the callback that rclpy demands of a subscription, service or action."""
 
 
 def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:

@@ -19,7 +19,7 @@ from ..requests.plan import GOALS
 from ..requests.rejection import Rejected, RejectionReason
 from ..wire.messages import fill_feedback, goal_fields
 from .accounts import Accounts, Output
-from .entities import CALL_DEPTH
+from .entities import CALL_DEPTH, never_called
 from .intake import CALL_WAITS_S, GIVES_WAY_S
 
 try:  # Some installations of ROS 2 lack it.
@@ -50,7 +50,7 @@ class GoalServer:
                 f"~/{GOALS}",
                 attend=handlers.attend,
                 **{f"{name}_service_qos_profile": deep for name in ("goal", "result", "cancel")},
-                execute_callback=_never_called,
+                execute_callback=never_called,
                 goal_callback=self._may_begin,
                 handle_accepted_callback=self._begin,
                 cancel_callback=self._cancel,
@@ -187,7 +187,3 @@ class _DeferringServer(ActionServer):
     def send_result(self, goal_handle: ServerGoalHandle, result: Callable[[ServerGoalHandle], object]) -> None:
         """Have the executor send what `result` returns, for a goal that has ended."""
         super().notify_execute(goal_handle, result)
-
-
-def _never_called(handle: ServerGoalHandle) -> None:
-    """Stand in for the callback that rclpy demands of a server."""

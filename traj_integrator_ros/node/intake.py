@@ -73,10 +73,13 @@ class Call:
 
     """
 
-    __slots__ = ("_header", "_service", "arrived_s", "name", "request")
+    __slots__ = ("_header", "_service", "arrived_s", "name", "request", "response", "steps")
 
     def __init__(self, name: str, service: Service, request: object, header: object) -> None:
         self.name, self.request, self._service, self._header = name, request, service, header
+        self.response: Any = service.srv_type.Response()
+        self.steps: Iterator[None] | None = None
+        """What is left of its handling; None before that has begun."""
         self.arrived_s = time.monotonic() - request_age_s(header)
         """When the call was sent or, if the sender's clock differs, received, s of the steady clock."""
 
@@ -85,13 +88,9 @@ class Call:
         """Time since the call was sent, s."""
         return time.monotonic() - self.arrived_s
 
-    def response(self) -> Any:
-        """Return an empty response."""
-        return self._service.srv_type.Response()
-
-    def answer(self, response: object, answers: Answers) -> None:
+    def answer(self, answers: Answers) -> None:
         """Send the response."""
-        answers.send(self._service, response, self._header)
+        answers.send(self._service, self.response, self._header)
 
 
 class _Topic:
@@ -183,10 +182,10 @@ class Intake(Waitable):
         self._read(ready)
         return [call for name in ready & self._at_once for call in self.take_calls(name)]
 
-    def read(self) -> list[Call]:
-        """Take what has arrived out of the middleware; most inputs are read only now and then, which saves time."""
-        if self.unread or time.monotonic() >= self._read_s + READ_EVERY_S:
-            self._read(self.unread or {*self._topics, *self._services})
+    def read(self, *, everything: bool = False) -> list[Call]:
+        """Take what has arrived out of the middleware, of most inputs only now and then, or `everything`."""
+        if everything or self.unread or time.monotonic() >= self._read_s + READ_EVERY_S:
+            self._read((not everything and self.unread) or {*self._topics, *self._services})
         return [call for name in self._at_once for call in self.take_calls(name)]
 
     def _read(self, names: set[str]) -> None:

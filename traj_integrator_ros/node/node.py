@@ -15,9 +15,8 @@ from ..engine.integrator import TrajectoryIntegrator
 from ..governor.command import Command
 from ..limits.found import LimitsError
 from ..parameters.in_force import FROM_TOPIC, RobotLimits
-from ..parameters.parameters import GONE, NodeParameters
+from ..parameters.parameters import NodeParameters
 from .accounts import Accounts, one_line
-from .compiled_parts import require_compiled_parts
 from .declared_parameters import DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import ROBOT_DESCRIPTION, create_diagnostics_publisher
@@ -77,7 +76,6 @@ class IntegratorNode(LifecycleNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Read the parameters, build and warm up the engine, create topics and services."""
         try:
-            require_compiled_parts()
             self._limits = RobotLimits.configured(self._declared.read())
             parameters = self._limits.parameters
             self._engine = TrajectoryIntegrator(parameters.device)
@@ -142,8 +140,7 @@ class IntegratorNode(LifecycleNode):
 
     def _tell_of_unknown_parameters(self, *, configured: bool = False) -> None:
         for name in self._declared.unknown_overrides(configured=configured):
-            why = f": {GONE[name]}" if name in GONE else ""
-            self.get_logger().warning(f"parameter {name!a} was given but does not exist; it has no effect{why}")
+            self.get_logger().warning(f"parameter {name!a} was given but does not exist; it has no effect")
 
     def _release(self, *, at_once: bool = False) -> None:
         if self._handlers is not None:
@@ -223,9 +220,9 @@ class IntegratorNode(LifecycleNode):
             robot=_robot(self._namespace, self._limits),
             **(self._known_of_robot(handlers, now_ns) if handlers else {}),
         )
-        message = self._diagnostics.message(status, self.get_clock().now().to_msg())
         with self.accounts.guard("diagnostics"):
-            self._diagnostics_publisher.publish(message)
+            stamp = self.get_clock().now().seconds_nanoseconds()
+            self._diagnostics_publisher.publish(self._diagnostics.message(status, stamp))
 
     def _known_of_robot(self, handlers: TopicHandlers, now_ns: int) -> dict[str, object]:
         """Return the fields of a status that are known while the node is configured."""

@@ -12,7 +12,6 @@ from functools import lru_cache
 
 import numpy as np
 from lifecycle_msgs.srv import ChangeState
-from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
@@ -92,8 +91,3 @@ def answer_refused_transitions(node: LifecycleNode) -> None:
             return response
 
     service.callback = answer
-
-
-def no_event_callbacks() -> SubscriptionEventCallbacks:
-    """Return callbacks for no events of a subscription: waiting for events wakes the executor for messages, too."""
-    return SubscriptionEventCallbacks(use_default_callbacks=False)

@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -40,15 +39,6 @@ STOP = "stop"
 _OVER = object()
 
 
-@dataclass
-class _Open:
-    """A call whose handler has begun."""
-
-    call: Call
-    response: Any
-    steps: Steps
-
-
 class Services:
     """Handles calls; the method with the name of a service fills in its response."""
 
@@ -56,7 +46,7 @@ class Services:
         self._node, self._published, self._handlers = node, published, handlers
         self._work = ThreadPoolExecutor(1, "services")
         self._accounts = accounts
-        self._open: list[_Open] = []
+        self._open: list[Call] = []
         """Calls whose handlers have begun."""
         self.answers = Answers()
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
@@ -71,10 +61,8 @@ class Services:
         if call.name == STOP:  # In every state: a robot on hold stays on hold, whatever fails.
             self._published.guard.held = call.request.hold
             self.stopped_s = max(self.stopped_s, call.arrived_s)
-        response = call.response()
-        begun = _Open(call, response, self._steps(call.name, call.request, response))
-        if not self._go_on(begun):
-            self._open.append(begun)
+        if not self._go_on(call):
+            self._open.append(call)
 
     def refuse_late(self, calls: deque[Call]) -> None:
         """Refuse the oldest waiting calls if they have waited for too long, and the newest if there are too many."""
@@ -85,11 +73,10 @@ class Services:
             self._refuse(calls.pop(), f"at most {MOST_CALLS} waiting calls")
 
     def _refuse(self, call: Call, expected: str) -> None:
-        response = call.response()
         with self._accounts.guard(call.name) as outcome:
             waited = f"{call.name}: expected {expected}, got none after {call.age_s:.2f} s"
             raise Rejected(RejectionReason.BUSY, waited)
-        self._answer(call, response, outcome.reason)
+        self._answer(call, outcome.reason)
 
     def integrate(self, pipeline: Executor, request: Integrate.Request, response: Integrate.Response) -> Steps:
         """Fill in the trajectories of a sequence."""
@@ -115,8 +102,8 @@ class Services:
         self, pipeline: Executor, request: ComputeGradient.Request, response: ComputeGradient.Response
     ) -> None:
         """Fill in a vector-Jacobian product."""
-        fields, upstream = messages.sequence_fields(request.actions), messages.upstream_fields(request)
-        messages.fill_gradient(response, pipeline.batches.gradient(fields, upstream, self._handlers.read))
+        fields, upstream = messages.sequence_fields(request.actions), messages.upstream_gradients(request)
+        messages.fill(response, pipeline.batches.gradient(fields, upstream, self._handlers.read))
 
     def evaluate(self, pipeline: Executor, request: Evaluate.Request, response: Evaluate.Response) -> None:
         """Fill in the cost of a sequence, and the other requested results."""
@@ -140,7 +127,7 @@ class Services:
                 yield
         finally:
             answer.cancel()
-        messages.fill_retime(response, answer.result())
+        messages.fill(response, answer.result()._asdict())
 
     def stop(self, pipeline: Executor, request: Stop.Request, response: Stop.Response) -> None:
         """Brake, and fill in duration and distance of the stop."""
@@ -191,19 +178,21 @@ class Services:
 
     def go_on(self) -> None:
         """Continue the handlers of calls that could not be answered at once."""
-        self._open = [begun for begun in self._open if not self._go_on(begun)]
+        self._open = [call for call in self._open if not self._go_on(call)]
 
-    def _go_on(self, begun: _Open) -> bool:
-        """Continue the handler of a call; returns whether its response was sent."""
-        call, response = begun.call, begun.response
+    def _go_on(self, call: Call) -> bool:
+        """Begin or continue the handler of a call; returns whether its response was sent."""
         with self._accounts.guard(call.name) as outcome:
-            self._handlers.accepting()
-            if next(begun.steps, _OVER) is not _OVER:
+            pipeline = self._handlers.accepting()
+            if call.steps is None:
+                call.steps = getattr(self, call.name)(pipeline, call.request, call.response) or iter(())
+            if next(call.steps, _OVER) is not _OVER:
                 return False
-        self._answer(call, response, outcome.reason)
+        self._answer(call, outcome.reason)
         return True
 
-    def _answer(self, call: Call, response: Any, refused: str) -> None:
+    def _answer(self, call: Call, refused: str) -> None:
+        response = call.response
         response.success, response.message = not refused, refused or response.message
         if call.name != STOP:
             self._accounts.service_calls += 1
@@ -211,12 +200,7 @@ class Services:
                 self._accounts.service_latency.add(call.age_s)
         self._complete(response, call.age_s)
         with self._accounts.guard(call.name):  # The caller may be gone.
-            call.answer(response, self.answers)
-
-    def _steps(self, name: str, request: object, response: object) -> Steps:
-        steps = getattr(self, name)(self._handlers.accepting(), request, response)
-        if steps is not None:
-            yield from steps
+            call.answer(self.answers)
 
     def close(self) -> None:
         """Begin no more work in other threads."""

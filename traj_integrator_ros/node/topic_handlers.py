@@ -276,7 +276,7 @@ class TopicHandlers:
             self.deactivate()
         self.state = INACTIVE
         self.services.go_on()
-        self._attend(self.entities.intake.read())
+        self._attend(self.entities.intake.read(everything=True))
         while (one := self.entities.intake.next()) is not None:
             self._answer(one)
         self.entities.destroy()

@@ -158,12 +158,7 @@ class ParameterTable:
         choices=RELATIVE_TO,
     )
     max_batch: int = _value(1024, "Most trajectories in one message", (1, 10_000_000), **_UNTIL_CONFIGURED)
-    max_horizon: int = _value(
-        256,
-        "Most actions in a trajectory",
-        (1, 1_000_000),
-        **_UNTIL_CONFIGURED,
-    )
+    max_horizon: int = _value(256, "Most actions in a trajectory", (1, 1_000_000), **_UNTIL_CONFIGURED)
     warmup: tuple[tuple[int, int], ...] = _value(
         ["1x32"],
         "Shapes (batch x action horizon, BxH) run once in configure, so that the first message is not slower",
@@ -209,8 +204,7 @@ class ParameterTable:
         (0.0, 1000.0, "rad/s or m/s"),
     )
     limits_continuous: tuple[str, ...] = _value(
-        [],
-        "Joints that turn without end, beside those of the URDF: their positions are unwrapped",
+        [], "Joints that turn without end, beside those of the URDF: their positions are unwrapped"
     )
     limits_start_deviation: float = _value(
         0.1,
@@ -218,14 +212,10 @@ class ParameterTable:
         (0.0, _MAXIMUM, "rad or m"),
     )
     limits_urdf: str = _value(
-        "topic",
-        "URDF with limits: topic (robot_description), none, or the path of a file",
-        **_UNTIL_CONFIGURED,
+        "topic", "URDF with limits: topic (robot_description), none, or the path of a file", **_UNTIL_CONFIGURED
     )
     limits_moveit: str = _value(
-        "none",
-        "Limits that go before the URDF: none, or the path of MoveIt's joint_limits.yaml",
-        **_UNTIL_CONFIGURED,
+        "none", "Limits that go before the URDF: none, or the path of MoveIt's joint_limits.yaml", **_UNTIL_CONFIGURED
     )
     limits_action: str = _value(
         ACTION_RETIME,
@@ -303,9 +293,7 @@ class ParameterTable:
         (0.0, _MAXIMUM, "s"),
     )
     constraints_stopped_velocity_tolerance: float = _value(
-        0.01,
-        "Largest velocity of a joint at an action goal; 0: any",
-        (0.0, _MAXIMUM, "rad/s or m/s"),
+        0.01, "Largest velocity of a joint at an action goal; 0: any", (0.0, _MAXIMUM, "rad/s or m/s")
     )
     diagnostics_period: float = _value(1.0, "Time between messages on /diagnostics", (0.01, 3600.0, "s"))
     autostart: bool = _value(True, "Configure and activate at start-up", changeable=Changeable.START_UP)

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import TypeVar
 
 import numpy as np
 
-from ..engine.call import Ends, Gradient, Wanted, step_lengths, time_from_start
-from ..engine.evaluation import violations_of
+from ..engine.call import Ends, Gradient, step_lengths, time_from_start
 from ..engine.integrator import TrajectoryIntegrator
 from ..engine.runners import OutOfDeviceMemory
-from ..kernels import ControlMap, QuadraticCost, Trajectory
+from ..kernels import ControlMap, QuadraticCost, Trajectory, control_map
 from ..limits.joint_limits import find_violation
 from ..parameters.parameters import NodeParameters
 from .evaluation_requests import (
-    BatchGradient,
     EvaluatedBatch,
     EvaluationFields,
-    UpstreamFields,
     check_cost,
     check_rows_wanted,
     check_upstream,
     rows_of_request,
 )
-from .rejection import Rejected, RejectionReason, all_finite, require_finite
+from .rejection import Rejected, RejectionReason, require_finite
 from .sequences import (
     OUTPUTS,
     ActionRequest,
@@ -67,18 +64,15 @@ class Batches:
     def reconfigure(self, parameters: NodeParameters) -> None:
         """Continue with other parameters, for the same joints and device."""
         self._parameters, self._limits = parameters, parameters.joint_limits
-        self._rules = RequestRules(
-            joint_names=parameters.joint_names,
-            control_space=parameters.control_space,
-            max_batch=parameters.max_batch,
-            max_horizon=parameters.max_horizon,
-        )
+        names, space = parameters.joint_names, parameters.control_space
+        self._rules = RequestRules(names, space, parameters.max_batch, parameters.max_horizon)
         # With equal steps, every batch has the same times.
         self._uniform_times = lru_cache(_TIMES_KEPT)(_times)
 
     def warm_up(self) -> None:
         """Make the first calls of the configured map, with the sizes of the parameter warmup."""
-        self.engine.warm_up(self._rules.maps[0], self._rules.dof, self._parameters.warmup)
+        given = self._parameters
+        self.engine.warm_up(control_map(given.control_space), len(given.joint_names), given.warmup)
 
     def checked(self, fields: SequenceFields) -> ActionRequest:
         """Check an action sequence. Raises Rejected as `check_sequence` does."""
@@ -120,14 +114,16 @@ class Batches:
         look = partial(find_violation, batch.trajectories, self._limits, batch.request.control_map.start_row)
         return self._beside(_size(batch.request), look)
 
-    def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:
-        """Check a request for a vector-Jacobian product and compute it.
+    def gradient(
+        self, fields: SequenceFields, upstream: Sequence[np.ndarray], update: Callable[[], int]
+    ) -> dict[str, np.ndarray]:
+        """Check a request for a vector-Jacobian product; return the gradients by the names of the response.
 
         The maps are linear, so only the gradient of dt requires a start state, and nothing does without data.
 
         Args:
             fields: the integrated trajectories.
-            upstream: gradients with respect to the trajectory.
+            upstream: gradients with respect to position, velocity, acceleration and jerk, flat; empty for 0.
             update: brings the joint states up to date and returns the time, ns; called if a start state is needed.
 
         Raises:
@@ -169,36 +165,26 @@ class Batches:
         if wanted.dt:
             _require_dt_with_gradient(request, "ask for none")
         start = self.started(request, update)
-        answer = partial(self._evaluated, request, start, cost, wanted, limits, rows, outputs)
-        return self._beside(_size(request), answer)
-
-    def _evaluated(
-        self,
-        request: ActionRequest,
-        start: Ends,
-        cost: QuadraticCost,
-        wanted: Wanted,
-        limits: QuadraticCost | None,
-        rows: np.ndarray,
-        outputs: int,
-    ) -> EvaluatedBatch:
         turning = self._parameters.continuous
-        request = unwrapped_request(request, start, turning)
-        integrated = lru_cache(1)(lambda: self._integrated(request, start))  # At most once, whatever is asked for.
-        cost = turned_cost(cost, lambda: integrated()[0], turning)
-        costs, gradient = _computed(self.engine.evaluate, request.call(start, self._parameters.dt), cost, wanted)
-        values = _narrowed(costs)
-        require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)
-        arranged = _arranged(request, gradient)
-        violations = ()
-        if limits is not None:
-            violations = _excess(request, violations_of(integrated(), limits))
-        trajectories = None
-        if rows.size:
-            some = rows_of_request(request._replace(start=start), rows)
-            result = self._integrated(some, some.start) if limits is None else integrated()[:, rows]
-            trajectories = self._batch(some, result, outputs)
-        return EvaluatedBatch(values, arranged, trajectories, violations)
+
+        def answer() -> EvaluatedBatch:
+            whole = unwrapped_request(request, start, turning)
+            integrated = lru_cache(1)(lambda: self._integrated(whole, start))  # At most once, whatever is asked for.
+            near, call = turned_cost(cost, lambda: integrated()[0], turning), whole.call(start, self._parameters.dt)
+            costs, gradient = _computed(self.engine.evaluate, call, near, wanted)
+            found = {"cost": _narrowed(costs)}
+            require_finite("cost", found["cost"], RejectionReason.NON_FINITE_RESULT)
+            found |= _arranged(whole, gradient)
+            if limits is not None:
+                found |= _excess(whole, integrated(), limits)
+            trajectories = None
+            if rows.size:
+                some = rows_of_request(whole._replace(start=start), rows)
+                result = self._integrated(some, some.start) if limits is None else integrated()[:, rows]
+                trajectories = self._batch(some, result, outputs)
+            return EvaluatedBatch(found, trajectories)
+
+        return self._beside(_size(request), answer)
 
 
 def _size(request: ActionRequest) -> int:
@@ -209,32 +195,33 @@ def _times(control_map: ControlMap, dt: float | np.ndarray, horizon: int) -> np.
     return _narrowed(time_from_start(control_map, step_lengths(dt), horizon))
 
 
-def _arranged(request: ActionRequest, gradient: Gradient) -> BatchGradient:
-    """Return gradients as float32, with the request's columns. Raises Rejected: non_finite_result."""
+def _arranged(request: ActionRequest, gradient: Gradient) -> dict[str, np.ndarray]:
+    """Return gradients as float32, with the request's columns, by name. Raises Rejected: non_finite_result."""
     parts = {"action": gradient.action, "dt": gradient.dt}
     for end, rows in (("start", gradient.start), ("goal", gradient.goal)):
         parts |= {f"{end}_{part}": values for part, values in zip(OUTPUTS, rows or (), strict=False)}
-    found = {name: _narrowed(part) for name, part in parts.items() if part is not None}
+    found = {f"grad_{name}": _narrowed(part) for name, part in parts.items() if part is not None}
     for name, part in found.items():
-        require_finite(f"grad_{name}", part, RejectionReason.NON_FINITE_RESULT)
-    return BatchGradient(
-        **{name: part if name == "dt" else request.columns.out_of_node(part) for name, part in found.items()}
-    )
+        require_finite(name, part, RejectionReason.NON_FINITE_RESULT)
+        if name != "grad_dt":
+            found[name] = request.columns.out_of_node(part)
+    return found
 
 
-def _excess(request: ActionRequest, violations: tuple[np.ndarray | None, ...]) -> tuple[np.ndarray | None, ...]:
-    """Return violations as float32, with the request's columns. Raises Rejected: non_finite_result."""
-    arranged = []
-    for name, values in zip(OUTPUTS, violations, strict=True):
-        if values is None:
-            arranged.append(None)
-            continue
-        narrowed = _narrowed(values)
-        if not all_finite(narrowed):  # It is -inf where there is no limit.
-            checked = np.where(np.isneginf(values), 0, narrowed)
+def _excess(request: ActionRequest, trajectories: np.ndarray, limits: QuadraticCost) -> dict[str, np.ndarray]:
+    """Return `max(x - upper, lower - x)` with the request's columns, by name; -inf where a joint has no limit.
+
+    Raises Rejected: non_finite_result.
+    """
+    found = {}
+    for name, x, term in zip(OUTPUTS, trajectories, limits.outputs, strict=True):
+        if term.lower is not None:
+            with np.errstate(all="ignore"):
+                values = np.maximum(x - term.upper.astype(x.dtype), term.lower.astype(x.dtype) - x)
+            checked = np.where(np.isneginf(values), 0, values)
             require_finite(f"violation_{name}", checked, RejectionReason.NON_FINITE_RESULT)
-        arranged.append(request.columns.out_of_node(narrowed))
-    return tuple(arranged)
+            found[f"violation_{name}"] = request.columns.out_of_node(values)
+    return found
 
 
 def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:

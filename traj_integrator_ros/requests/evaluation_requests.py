@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,16 +18,6 @@ _ROWS = ("weight", "target")
 _END = "terminal_weight"
 _LIMITS = ("lower", "upper")
 _NO_TERM = CostTerm()
-NO_GRADIENT = np.zeros(0, np.float32)
-
-
-class UpstreamFields(NamedTuple):
-    """The upstream gradients of a ComputeGradient request; flat views, empty means 0."""
-
-    grad_position: np.ndarray
-    grad_velocity: np.ndarray
-    grad_acceleration: np.ndarray
-    grad_jerk: np.ndarray
 
 
 class EvaluationFields(NamedTuple):
@@ -41,33 +32,17 @@ class EvaluationFields(NamedTuple):
     violation_fields: int = 0
 
 
-class BatchGradient(NamedTuple):
-    """Gradients with the request's columns, float32."""
-
-    action: np.ndarray = NO_GRADIENT
-    start_position: np.ndarray = NO_GRADIENT
-    start_velocity: np.ndarray = NO_GRADIENT
-    start_acceleration: np.ndarray = NO_GRADIENT
-    dt: np.ndarray = NO_GRADIENT
-    goal_position: np.ndarray = NO_GRADIENT
-    goal_velocity: np.ndarray = NO_GRADIENT
-    goal_acceleration: np.ndarray = NO_GRADIENT
-
-
 class EvaluatedBatch(NamedTuple):
-    """Costs of sequences, gradients of their sum with the request's columns, and the requested trajectories."""
+    """Costs of sequences, and the requested trajectories."""
 
-    cost: np.ndarray
-    gradient: BatchGradient
-    trajectories: IntegratedBatch | None
-    violations: tuple[np.ndarray | None, ...] = ()
-    """Violations of position, velocity, acceleration and jerk, float32 `[batch, output horizon, dof]` with the
-    request's columns; None if not wanted.
+    fields: dict[str, np.ndarray]
+    """Costs, gradients of their sum and violations with the request's columns, float32, by the names of the response.
     """
+    trajectories: IntegratedBatch | None
 
 
-def check_upstream(fields: UpstreamFields, request: ActionRequest) -> tuple[np.ndarray | None, ...]:
-    """Check the upstream gradients of a request and arrange them in the node's joint order.
+def check_upstream(gradients: Sequence[np.ndarray], request: ActionRequest) -> tuple[np.ndarray | None, ...]:
+    """Check upstream gradients of position to jerk, flat, and arrange them in the node's joint order.
 
     Raises:
         Rejected: gradient_length or not_finite, naming the field.
@@ -75,8 +50,8 @@ def check_upstream(fields: UpstreamFields, request: ActionRequest) -> tuple[np.n
     """
     sizes = {"batch": request.batch, "output horizon": request.output_horizon, "dof": len(request.columns.names)}
     return tuple(
-        request.columns.array(name, values, sizes, RejectionReason.GRADIENT_LENGTH)
-        for name, values in zip(fields._fields, fields, strict=True)
+        request.columns.array(f"grad_{name}", values, sizes, RejectionReason.GRADIENT_LENGTH)
+        for name, values in zip(OUTPUTS, gradients, strict=True)
     )
 
 

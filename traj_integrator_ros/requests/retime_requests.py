@@ -45,13 +45,13 @@ class RetimeFields(NamedTuple):
 
 
 class RetimedBatch(NamedTuple):
-    """Retimed trajectories with the request's columns; the fields are those of the message."""
+    """Retimed trajectories with the request's columns; fields and their types are those of the message."""
 
     joint_names: tuple[str, ...]
     status: np.ndarray
     reason: list[str]
     duration: np.ndarray
-    unchanged: np.ndarray
+    unchanged: list[bool]
     ratio: np.ndarray
     points: np.ndarray
     time_from_start: np.ndarray
@@ -93,7 +93,7 @@ class RetimeRequest(NamedTuple):
             np.array(status, np.uint8),
             list(reason),
             np.array(duration),
-            np.array(unchanged, bool),
+            list(unchanged),
             np.stack(ratio),
             np.array([len(part) for part in times], np.uint32),
             np.concatenate(times),

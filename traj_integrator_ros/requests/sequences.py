@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from ..engine.call import NO_ENDS, Call, Ends, step_lengths
-from ..kernels import ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
+from ..kernels import ControlMap, ControlSpace, SplineForm, control_map
 from .joint_order import ColumnOrder, resolve_columns, wrong_length
 from .rejection import (
     DT_MAX_S,
@@ -33,8 +32,6 @@ ALL_FIELDS = 15
 """Sum of all constants of TrajectoryBatch: position, velocity, acceleration and jerk are 1, 2, 4 and 8."""
 _STATE = OUTPUTS[:3]
 _NO_VALUES = np.zeros(0, np.float32)
-USUAL_SPLINE = SplineForm()
-"""The form of B-splines for sequences that give none."""
 
 
 class SequenceFields(NamedTuple):
@@ -59,8 +56,7 @@ class SequenceFields(NamedTuple):
     dt_per: int = 0
 
 
-@dataclass(frozen=True)
-class RequestRules:
+class RequestRules(NamedTuple):
     """The part of the node's configuration against which requests are checked."""
 
     joint_names: tuple[str, ...]
@@ -69,41 +65,6 @@ class RequestRules:
     max_horizon: int
     most_bytes: int = LARGEST_RESULT_BYTES
     """Largest size of the arrays of all trajectories together, bytes."""
-
-    @cached_property
-    def dof(self) -> int:
-        """Number of joints."""
-        return len(self.joint_names)
-
-    @cached_property
-    def maps(self) -> Mapping[int, ControlMap]:
-        """Control maps by the number of their control space in messages; 0 is the configured one."""
-        spaces = {0: self.control_space, **{space.value: space for space in ControlSpace}}
-        return {value: self._map(space, USUAL_SPLINE) for value, space in spaces.items()}
-
-    def map_of(self, fields: SequenceFields) -> ControlMap:
-        """Return the control map of a sequence. Raises Rejected: invalid_control_space or invalid_spline."""
-        known, value = self.maps.get(fields.control_space), fields.control_space
-        if known is None:
-            spaces = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
-            message = f"control_space: expected 0 (DEFAULT), {spaces}, got {value}"
-            raise Rejected(RejectionReason.INVALID_CONTROL_SPACE, message)
-        if not fields.degree and not fields.steps:
-            return known
-        if known.control_space is not ControlSpace.BSPLINE:
-            name, value = ("degree", fields.degree) if fields.degree else ("steps", fields.steps)
-            raise Rejected(
-                RejectionReason.INVALID_SPLINE,
-                f"{name}: expected 0 with control space {known.control_space.name}, got {value}",
-            )
-        try:
-            form = SplineForm(fields.degree or USUAL_SPLINE.degree, fields.steps or USUAL_SPLINE.steps)
-        except ValueError as error:
-            raise Rejected(RejectionReason.INVALID_SPLINE, f"{error}") from None
-        return self._map(ControlSpace.BSPLINE, form)
-
-    def _map(self, space: ControlSpace, spline: SplineForm) -> ControlMap:
-        return control_map(space, FiniteDifference.BACKWARD, None, *spline.scheme)
 
 
 class ActionRequest(NamedTuple):
@@ -171,9 +132,9 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
         Rejected: for the first error found, with the field, what was expected and what was given.
 
     """
-    kernel = rules.map_of(fields)
+    kernel = _map_of(fields.control_space or rules.control_space, fields.degree, fields.steps)
     columns = resolve_columns(fields.joint_names, rules.joint_names)
-    batch, horizon, dof = fields.batch, fields.horizon, rules.dof
+    batch, horizon, dof = fields.batch, fields.horizon, len(rules.joint_names)
     require_size("batch", batch, 1, rules.max_batch, "max_batch")
     require_size("horizon", horizon, 1, rules.max_horizon, "max_horizon")
     actions = None
@@ -187,6 +148,26 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
     if actions is not None:
         require_finite("data", actions)
     return ActionRequest(columns, kernel, batch, horizon, dt, fields.dt.size, start, actions, goal)
+
+
+@lru_cache(maxsize=64)
+def _map_of(space: int, degree: int, steps: int) -> ControlMap:
+    """Return the map of a control space; a spline's degree and steps of 0 are the usual ones.
+
+    Raises Rejected: invalid_control_space or invalid_spline.
+    """
+    if space not in list(ControlSpace):
+        spaces = ", ".join(f"{one.value} ({one.name})" for one in ControlSpace)
+        message = f"control_space: expected 0 (DEFAULT), {spaces}, got {space}"
+        raise Rejected(RejectionReason.INVALID_CONTROL_SPACE, message)
+    if space != ControlSpace.BSPLINE and (degree or steps):
+        name, value = ("degree", degree) if degree else ("steps", steps)
+        expected = f"expected 0 with control space {ControlSpace(space).name}"
+        raise Rejected(RejectionReason.INVALID_SPLINE, f"{name}: {expected}, got {value}")
+    try:
+        return control_map(ControlSpace(space), bspline_degree=degree or None, bspline_steps=steps or None)
+    except ValueError as error:
+        raise Rejected(RejectionReason.INVALID_SPLINE, f"{error}") from None
 
 
 def check_fields(value: int, name: str) -> int:

@@ -10,30 +10,19 @@ import numpy as np
 from builtin_interfaces.msg import Time
 
 from traj_integrator_interfaces.msg import TrajectoryBatch
-from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Retime
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate
 
 from ..engine.call import Wanted
 from ..execution.committed import Committed as CommittedRows
 from ..governor.committed import CommittedFields
 from ..kernels import CostTerm, QuadraticCost
-from ..requests.evaluation_requests import BatchGradient, EvaluatedBatch, EvaluationFields, UpstreamFields
+from ..requests.evaluation_requests import EvaluatedBatch, EvaluationFields
 from ..requests.goals import Feedback, GoalFields, ToleranceFields
-from ..requests.retime_requests import RetimedBatch, RetimeFields
+from ..requests.retime_requests import RetimeFields
 from ..requests.sequences import OUTPUTS, IntegratedBatch, SequenceFields
 from .arrays import packed, viewed
 from .readers import SEQUENCE_FIELDS, nanoseconds
 
-_COMMITTED = dict.fromkeys(
-    (f"{what}{quantity}" for what in ("", "commanded_", "measured_") for quantity in ("position", "velocity")), "d"
-)
-_RETIMED = {"status": "B", "points": "I"} | dict.fromkeys(
-    (
-        *("duration", "ratio", "time_from_start", "result_position", "result_velocity", "result_acceleration"),
-        "row_times",
-    ),
-    "d",
-)
-"""Fields of responses that are set to arrays of the same names, with their type codes."""
 _LONGEST_NS = 2**31 * 1_000_000_000 - 1
 """The longest Duration, ns, which stands for an infinite one."""
 
@@ -45,9 +34,14 @@ def _views(fields: type[NamedTuple], names: Sequence[str] = ()) -> Callable[[obj
 
 
 sequence_fields: Callable[[object], SequenceFields] = _views(SequenceFields, SEQUENCE_FIELDS)
-upstream_fields: Callable[[object], UpstreamFields] = _views(UpstreamFields)
 retime_fields: Callable[[object], RetimeFields] = _views(RetimeFields)
 _cost_term, _terms_of = _views(CostTerm), attrgetter(*OUTPUTS)
+_gradients_of = attrgetter(*(f"grad_{name}" for name in OUTPUTS))
+
+
+def upstream_gradients(request: ComputeGradient.Request) -> list[np.ndarray]:
+    """Return views of the upstream gradients of position to jerk."""
+    return [viewed(values) for values in _gradients_of(request)]
 
 
 def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
@@ -72,9 +66,7 @@ def committed_fields(request: Committed.Request) -> CommittedFields:
 def fill_committed(response: Committed.Response, found: CommittedRows) -> None:
     """Fill in the motion in execution."""
     response.now.sec, response.now.nanosec = divmod(found.now_ns, 1_000_000_000)
-    response.lead, response.committed, response.executing = found.lead, found.committed, found.executing
-    response.joint_names = list(found.joint_names)
-    _put_all(response, found, _COMMITTED)
+    fill(response, {name: value for name, value in found._asdict().items() if name != "now_ns"})
 
 
 def goal_fields(goal: object) -> GoalFields:
@@ -99,14 +91,7 @@ def fill_feedback(message: object, feedback: Feedback, joint_names: tuple[str, .
         state, point = getattr(feedback, name), getattr(message, name)
         for field, values in zip(("positions", "velocities", "accelerations"), state, strict=True):
             if values is not None:
-                _put(point, field, values, "d")
-
-
-def fill_retime(response: Retime.Response, found: RetimedBatch) -> None:
-    """Fill in the trajectories."""
-    response.joint_names, response.reason = list(found.joint_names), found.reason
-    response.unchanged = found.unchanged.tolist()
-    _put_all(response, found, _RETIMED)
+                setattr(point, field, packed(values, "d"))
 
 
 def fill_trajectories(message: TrajectoryBatch, batch: IntegratedBatch, stamp: Time) -> None:
@@ -116,35 +101,19 @@ def fill_trajectories(message: TrajectoryBatch, batch: IntegratedBatch, stamp: T
     message.joint_names = list(columns.names)
     message.batch = batch.request.batch
     message.horizon = batch.request.output_horizon
-    _put(message, "time_from_start", batch.times)
-    for bit, (name, values) in enumerate(zip(OUTPUTS, batch.trajectories, strict=True)):
-        if batch.fields >> bit & 1:
-            _put(message, name, columns.out_of_node(values))
+    wanted = [bit for bit in range(len(OUTPUTS)) if batch.fields >> bit & 1]
+    arrays = {OUTPUTS[bit]: columns.out_of_node(batch.trajectories[bit]) for bit in wanted}
+    fill(message, {"time_from_start": batch.times, **arrays})
 
 
 def fill_evaluation(response: Evaluate.Response, evaluated: EvaluatedBatch, stamp: Time) -> None:
     """Fill in costs, gradients, violations and the requested trajectories."""
-    _put(response, "cost", evaluated.cost)
-    fill_gradient(response, evaluated.gradient)
-    for name, values in zip(OUTPUTS, evaluated.violations, strict=False):
-        if values is not None:
-            _put(response, f"violation_{name}", values)
+    fill(response, evaluated.fields)
     if evaluated.trajectories is not None:
         fill_trajectories(response.trajectory, evaluated.trajectories, stamp)
 
 
-def fill_gradient(response: ComputeGradient.Response | Evaluate.Response, gradient: BatchGradient) -> None:
-    """Fill in gradients."""
-    for name, values in zip(gradient._fields, gradient, strict=True):
-        if values.size:
-            _put(response, f"grad_{name}", values)
-
-
-def _put_all(message: object, found: object, codes: Mapping[str, str]) -> None:
-    for name, code in codes.items():
-        _put(message, name, getattr(found, name), code)
-
-
-def _put(message: object, field: str, values: np.ndarray, code: str = "f") -> None:
-    """Set a field of numbers with this type code to a copy of values."""
-    setattr(message, field, packed(values, code))
+def fill(message: object, fields: Mapping[str, object]) -> None:
+    """Set fields; arrays of numbers, which have the type of the field, are copied."""
+    for name, value in fields.items():
+        setattr(message, name, packed(value, value.dtype.char) if isinstance(value, np.ndarray) else value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from rclpy.serialization import deserialize_message
@@ -23,8 +23,6 @@ _TIME = struct.Struct("<iI")
 class JointTrajectoryWriter:
     """Serializes trajectories of the same joints, with positions, velocities and, if they have them, accelerations.
 
-    It writes into the same memory as long as trajectories have the same shape.
-
     Args:
         joint_names: the joints, in the order of the columns.
 
@@ -35,7 +33,6 @@ class JointTrajectoryWriter:
 
     def __init__(self, joint_names: tuple[str, ...]) -> None:
         self._joint_names = joint_names
-        self._shape = (0, 0)
         rows = np.arange(2.0 * len(joint_names)).reshape(2, -1)
         decoded = deserialize_message(self.serialize(Points(np.arange(2), rows, -rows, None)), JointTrajectory)
         found = [[*point.positions, *point.velocities] for point in decoded.points]
@@ -50,37 +47,32 @@ class JointTrajectoryWriter:
             stamp: seconds and nanoseconds of the start; 0 means on arrival.
 
         """
-        shape = len(points.time_ns), 2 if points.acceleration is None else 3
-        if shape != self._shape:
-            self._lay_out(*shape)
-        _TIME.pack_into(self._message, len(_ENCODING), *stamp)
-        if points.time_ns is not self._time_ns:  # usually these are the previous trajectory's
-            self._time_ns = points.time_ns
-            self._times[:, 0], self._times[:, 1] = np.divmod(points.time_ns, _SECOND_NS)
-        for rows, values in zip(self._motion, points[1:], strict=False):
-            rows[...] = values
-        return bytes(self._message)
+        names, dof = self._joint_names, len(self._joint_names)
+        head = _ENCODING + _TIME.pack(*stamp) + _names(names) + _SIZES.pack(len(points.time_ns), dof)
+        head += bytes((len(_ENCODING) - len(head)) % 8)
+        rows = np.zeros(len(points.time_ns), _point(dof, points.acceleration is not None))
+        rows["position"], rows["velocities"], rows["velocity"] = points.position, dof, points.velocity
+        if points.acceleration is not None:
+            rows["accelerations"], rows["acceleration"] = dof, points.acceleration
+        rows["time"][:, 0], rows["time"][:, 1] = np.divmod(points.time_ns, _SECOND_NS)
+        rows["next"] = dof
+        return b"".join((head, rows.view(np.uint8)[: -rows.dtype["next"].itemsize]))
 
-    def _lay_out(self, count: int, quantities: int) -> None:
-        """Make a message with this many points, and views of its numbers."""
-        dof = len(self._joint_names)
-        head = _ENCODING + bytes(_TIME.size) + _names(self._joint_names) + _SIZES.pack(count, dof)
-        begin = len(head) + (len(_ENCODING) - len(head)) % 8
-        # From its positions on, every point is laid out alike: only the padding before the first ones can differ.
-        # Missing accelerations, and effort, have a length of 0.
-        row, step = 8 * dof, 8 * dof + 8
-        time, stride = quantities * row + (16 if quantities == 2 else 20), quantities * row + 32
-        size = begin + (count - 1) * stride + time + _TIME.size
-        data = bytearray(begin + count * stride)
-        data[: len(head)] = head
-        # the last length is that of the next point
-        lengths = (*range(row, (quantities - 1) * step, step), time + _TIME.size)
-        for at in lengths:
-            np.ndarray(count, "<u4", data, begin + at, stride)[:] = dof
-        self._times = np.ndarray((count, 2), "<u4", data, begin + time, (stride, 4))
-        self._motion = np.ndarray((quantities, count, dof), "<f8", data, begin, (step, stride, 8))
-        self._message = memoryview(data)[:size]
-        self._shape, self._time_ns = (count, quantities), None
+
+@functools.lru_cache(maxsize=4)
+def _point(dof: int, has_accelerations: bool) -> np.dtype:
+    """Return the layout of a point from its positions to the number of positions of the next one.
+
+    A number of values takes 4 bytes, or 8 with the padding before values; those of efforts, and of accelerations that
+    are missing, are 0.
+    """
+    values = ("<f8", (dof,))
+    parts = [("position", *values), ("velocities", "<u8"), ("velocity", *values)]
+    if has_accelerations:
+        parts += [("accelerations", "<u8"), ("acceleration", *values), ("efforts", "<u4")]
+    else:
+        parts += [("accelerations and efforts", "<u8")]
+    return np.dtype([*parts, ("time", "<u4", 2), ("next", "<u4" if has_accelerations else "<u8")])
 
 
 def serialize_batch(
@@ -108,12 +100,25 @@ def serialize_batch(
     return parts
 
 
+def serialize_status(
+    stamp: tuple[int, int], level: bytes, name: str, message: str, hardware_id: str, values: Mapping[str, str]
+) -> bytes:
+    """Return the bytes of a DiagnosticArray with one status; most strings are those of the status before."""
+    parts = [_ENCODING, _TIME.pack(*stamp), _string(""), _LENGTH.pack(1), level.ljust(4, b"\0")]
+    parts += map(_string, (name, message, hardware_id))
+    parts.append(_LENGTH.pack(len(values)))
+    for pair in values.items():
+        parts += map(_string, pair)
+    return b"".join(parts)
+
+
 @functools.lru_cache(maxsize=16)
 def _names(joint_names: tuple[str, ...]) -> bytes:
     """Return the bytes after the stamp: an empty frame name, and the names of the joints."""
     return _string("") + _LENGTH.pack(len(joint_names)) + b"".join(map(_string, joint_names))
 
 
+@functools.lru_cache(maxsize=1024)
 def _string(text: str) -> bytes:
-    raw = text.encode() + b"\0"
+    raw = text.encode(errors="replace") + b"\0"
     return _LENGTH.pack(len(raw)) + raw + bytes(-len(raw) % 4)
