@@ -48,13 +48,16 @@ def stops(name: str) -> Iterator[Rig]:
 
 @case("states-end")
 def states_end(name: str) -> Iterator[Rig]:
-    """Joint states end during a stream: the robot rests for good after state_timeout and a brake."""
+    """Joint states end during a stream: the robot rests for good after state_timeout and a brake.
+
+    Without reports, nothing is heard of the robot any more, so that the network may stand still.
+    """
     rig, send = streaming(0.5, 2.0, limits=LIM)
     rig.speak = False
     ended = rig.now
     rig.go(3.0, 0.1, send)
     rig.within()
-    rig.rests(ended + 0.5 + 0.35)
+    rig.rests(ended + (0.5 if rig.reporter else _STANDS_STILL_S) + 0.35)
     level = max(rig.levels(ended + 1.0))
     rig.check(level >= 2, f"diagnostics level {level}")
     yield rig

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from traj_integrator_ros.requests.rejection import RejectionReason
+
 from .arms import ARMS, wall
 from .drives import Drive
 from .loop import Loop
@@ -56,7 +58,9 @@ class Scene:
         figures = self.act(loop, seed, **own)
         log = loop.log(begin)
         error = 1e3 * float(np.abs(log.command - log.place).max())
-        return {"brakes": loop.guard.brakes, "refused": len(loop.refused), "error_mrad": error} | (figures or {})
+        # Without reports, chunks wait for the controller or a joint state; the newest is executed.
+        refused = sum(reports or one.reason is not RejectionReason.SUPERSEDED for _, one in loop.refused)
+        return {"brakes": loop.guard.brakes, "refused": refused, "error_mrad": error} | (figures or {})
 
 
 def begun(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", settle: float = 1.0, warms: bool = True,

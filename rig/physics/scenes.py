@@ -125,21 +125,12 @@ SCENES: dict[str, Scene | smooth.Servoed] = {
 
 PRESSES = {"force_1s": 190, "force_last": 190}
 """Figures of contacts without reports: nobody knows the controller's command, and the arm presses on."""
-_FIRST = {"refused": 2}
-"""Chunks that arrive while the controller moves to the first point: the newest is executed."""
-_HELD_UP = {"fastest": 10}
-"""Messages that a network has held up are entered in their middle: nobody tells that it stands still."""
 WITHOUT: dict[str, Mapping[str, float]] = {
-    "first motion is fast, states 80 ms late": _FIRST,
-    "first motion is fast, states 80 ms late, nobody says so": _FIRST,
-    "fast policy, unlike drives, by chance": _FIRST,
-    "stalled network": _HELD_UP,
-    "stop while the network stalls": _HELD_UP,
     "table at 0.05": {"force_last": 270},
     "wall at 0.03, UR": {"tries": 2},
     "wall at 0.05, hobby": {"unnoticed_s": 1.1},
     "led by a hand": {"home_off_mrad": 500},
 }
 """Largest figures that differ without reports: an arm has to rest for 1 s after a hand has led it, and a stream that
-goes on meets what was in its way again, at 0.25 rad/s.
+goes on meets what was in its way again.
 """

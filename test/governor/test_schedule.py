@@ -256,7 +256,6 @@ def test_brakes_and_chunks_that_come_too_late_for_them_are_counted() -> None:
 def test_a_clock_that_jumps_back_is_reported_and_forgets_the_motion(back: float) -> None:
     """After a short jump of the clock, the joint state is too old, but the published motion is not."""
     node = moving_node(publish__start_moving=True)
-    node.measure(0.1, 1.0, now=NOW_S + 0.1)
     node.send(positions(0.5, 16), dt=0.05, now=NOW_S + 0.5)
     error = rejected(node.send, positions(0.5 - back, 16), dt=0.05, now=NOW_S + 0.5 - back)
     assert error.reason is RejectionReason.CLOCK_JUMPED_BACK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, ArmLoop, SimulatedNode, rejected
+from pipelines import NOW_S, ArmLoop, SimulatedNode, at, rejected
 
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
@@ -84,6 +84,21 @@ def test_a_brake_does_not_wait_for_a_report_that_is_late(node):
         if node.tick(NOW_S + time) is not None:
             braked.append(time)
     assert braked == [pytest.approx(1.0)], "joint states ended 0.5 s before"
+
+
+@pytest.mark.parametrize("asked", ["plan", "stop"])
+def test_without_reports_nothing_is_sent_into_a_network_that_may_stand_still(node, asked):
+    move(node, 0.0, 0.5)
+    rows = node.commanded(NOW_S + 0.54)[0] + LINE
+    made = node.send(rows, now=NOW_S + 0.54) if asked == "plan" else node.stop(NOW_S + 0.54)
+    assert made is None and node.tick(NOW_S + 0.95) is None
+    expected = node.commanded(NOW_S + 0.97)
+    ((time, made),) = move(node, 0.95, 0.97)
+    assert time == pytest.approx(0.95), "a joint state has come"
+    np.testing.assert_allclose(at(made, NOW_S + 0.97), expected, atol=1e-6)
+    if asked == "plan":
+        assert node.stop(NOW_S + 1.1) is None and node.tick(NOW_S + 1.9) is None
+        assert node.tick(NOW_S + 2.0) is not None, "they have ended"
 
 
 @pytest.mark.parametrize("joint", [0, 1])

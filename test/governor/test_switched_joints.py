@@ -124,7 +124,9 @@ def test_a_stop_keeps_the_value_and_lowered_limits_the_steps() -> None:
     there = made.motion.state_at(at + NOW_S - made.start_ns * 1e-9).position[0]
     assert value == 1.0 and there == pytest.approx(0.3 * (DT * 21) ** 2, abs=5e-3)
     node.published.record(made, round(now * 1e9))
-    stop = node.stop(NOW_S + at + 0.1)
+    now = NOW_S + at + 0.1
+    node.measure(node.commanded(now)[0], now=now)
+    stop = node.stop(now)
     assert stop.motion.end.position[1] == 1.0
 
 

@@ -15,7 +15,7 @@ from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
 from .command import Command, NotYet
-from .measured import JointStates, MeasuredState
+from .measured import CUT_OFF_S, JointStates, MeasuredState
 from .monitor import Allowance
 from .reference import PlannedMotion
 
@@ -57,6 +57,9 @@ class Beginning:
         Raises Rejected: controller_unavailable or deviation, or as `JointStates.latest` does.
         """
         states, timeout = self.joint_states, self.parameters.state_timeout
+        if self.published.report is None and 0 < states.overdue_s(now_ns) < CUT_OFF_S:
+            states.latest(now_ns, timeout)
+            raise NotYet  # The network may stand still.
         if (present := self.published.at(now_ns)) is not None:
             if states.recent or states.jumped_back:
                 states.latest(now_ns, timeout)

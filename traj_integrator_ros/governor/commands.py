@@ -10,14 +10,12 @@ from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason
 from .command import Command, NotYet
 from .executable import ExecutableTrajectory
-from .measured import JointStates
+from .measured import CUT_OFF_S, JointStates
 from .planner import Planner
 from .trajectories import TrajectoryMaker
 
 _RESTARTS_S = 0.16
 """Time, s, within which a controller restarts: the arm stands, and would execute a brake from its middle."""
-_CUT_OFF_S = 1.0
-"""Longest time, s, for which a stop waits for a network that stands still: it may only stand still on the way back."""
 _TOGETHER_S = 0.1
 """Reports and joint states that end within this time, s, of each other have one cause: the network."""
 
@@ -164,10 +162,12 @@ class Commands:
         A stop that the network holds up would be executed from its middle. It is sent as soon as anything comes.
         """
         command, states_s = self._published, self._joint_states.overdue_s(now_ns)
-        if not states_s or command.report is None or not command.heard.is_overdue(now_ns):
+        if command.report is None:
+            return 0 < states_s < CUT_OFF_S
+        if not states_s or not command.heard.is_overdue(now_ns):
             return False
         reports_s = command.heard.quiet_s(now_ns)
-        return reports_s < _CUT_OFF_S and abs(reports_s - states_s) < _TOGETHER_S
+        return reports_s < CUT_OFF_S and abs(reports_s - states_s) < _TOGETHER_S
 
     def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
         guard = self._published.guard

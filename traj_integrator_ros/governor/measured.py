@@ -27,7 +27,8 @@ _OVERDUE_NS = 10_000_000
 """Time, ns, by which joint states may be late because a thread waits for its turn."""
 _OVERDUE_PERIODS = 2
 """Number of their usual periods after which joint states are overdue."""
-
+CUT_OFF_S = 1.0
+"""Longest time, s, for which a network counts as standing still: messages would arrive after their motions' begin."""
 _LATELY_S = 0.2
 """Time over which the speed of joints is measured, s, and in which velocities explain where joints are."""
 
@@ -180,9 +181,9 @@ class JointStates:
         return float(self._ages_s(now_ns).max()) if self.recent else None
 
     def overdue_s(self, now_ns: int) -> float:
-        """Return the time since the last joint state, s, if that is longer than a few usual periods; 0: it is not."""
+        """Return the time since the last joint state, s, if that is longer than a few usual periods; otherwise 0."""
         quiet_ns, period_ns = now_ns - self._arrived_ns, float(self.believed.period_ns.max())
-        return quiet_ns * NANOSECOND_S * (quiet_ns > _OVERDUE_NS + _OVERDUE_PERIODS * period_ns)
+        return quiet_ns * NANOSECOND_S * (quiet_ns > _OVERDUE_NS + _OVERDUE_PERIODS * (period_ns or np.inf))
 
     def oldest(self, now_ns: int) -> str:
         """Return the joint whose state is the oldest; empty if all are equally old."""
