@@ -15,7 +15,7 @@ from ..engine.integrator import TrajectoryIntegrator
 from ..governor.command import Command
 from ..limits.found import LimitsError
 from ..parameters.in_force import FROM_TOPIC, RobotLimits
-from ..parameters.parameters import NodeParameters
+from ..parameters.parameters import GONE, NodeParameters
 from .accounts import Accounts, one_line
 from .declared_parameters import DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
@@ -140,7 +140,8 @@ class IntegratorNode(LifecycleNode):
 
     def _tell_of_unknown_parameters(self, *, configured: bool = False) -> None:
         for name in self._declared.unknown_overrides(configured=configured):
-            self.get_logger().warning(f"parameter {name!a} was given but does not exist; it has no effect")
+            why = f": {GONE[name]}" if name in GONE else ""
+            self.get_logger().warning(f"parameter {name!a} was given but does not exist; it has no effect{why}")
 
     def _release(self, *, at_once: bool = False) -> None:
         if self._handlers is not None:

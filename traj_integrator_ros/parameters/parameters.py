@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
@@ -42,6 +42,34 @@ _EXPECTED = {
     ParameterKind.DOUBLE_ARRAY: (Real, "a list of numbers"),
 }
 """Types of values, or of values in a list, and their names for errors."""
+_CHUNKS = "the node follows each chunk by the smoothest motion near it; publish.bandwidth: how fast differences go"
+GONE = {
+    "publish.fade_time": "now publish.bandwidth",
+    "publish.catch_up": "now publish.bandwidth",
+    "publish.lead_time_auto": "give publish.lead_time: longer than the transport to the controller",
+    "chunks.ensemble": _CHUNKS,
+    "chunks.decay": _CHUNKS,
+    "chunks.heaviest": _CHUNKS,
+    "dtype": "the node computes in float32, as its messages are",
+    "acceleration_integrator": "accelerations are held over a step (zoh)",
+    "bspline.degree": "the field degree of a sequence; 0 is 3",
+    "bspline.steps": "the field steps of a sequence; 0 is 4",
+    "limits.tolerance": "it is 0.001",
+    "publish.row": "it is row 0: put the best candidate there",
+    "publish.trajectory_batch": "it is published while it has subscribers",
+    "supervision.clock_offset": "it is 0.02 s",
+    "action_monitor_rate": "it is 20 Hz",
+    "calls.depth": "it is 1000",
+    "service_introspection": "services have no events any more",
+    "finite_difference": "differences are backward; central ones: kernels.clique_central_step in process",
+    "bspline.layout": "it is tight; splines as in cuRobo: kernels.bspline_step(layout='curobo') in process",
+    "limits.moveit_scaling": "scaling factors count; take them out of the file, or give limits.velocity and so on",
+    "publish.joint_trajectory": "send candidates to ~/integrate, which publishes nothing",
+    "publish.rest_tolerance": "it is 1 % of the slowest joint's limit of velocity, at most 0.01",
+    "publish.brake_time": "it is 0.25 s; give limits.acceleration and limits.jerk",
+    "publish.longest_wait": "it is 1 s; send later what is to begin later",
+}
+"""Parameters of former versions, and what replaces them."""
 _GRIPPERS = re.compile("gripper|finger|jaw|knuckle", re.IGNORECASE)
 """Parts of the names of joints that open and close grippers."""
 _REST = 0.01
@@ -126,7 +154,7 @@ class NodeParameters(ParameterTable):
         given = {name.replace("__", "."): value for name, value in values.items()}
         own = {spec.name for kind in ("trajectory", "goal") for spec in of_joints(kind, list(joint_names))}
         if unknown := given.keys() - default_values().keys() - own:
-            raise InvalidParameters(f"expected names of parameters, got {', '.join(sorted(unknown))}")
+            raise InvalidParameters(f"expected names of parameters, got {unknown_names(unknown)}")
         return NodeParameters.from_values(default_values() | {"joint_names": list(joint_names)} | given)
 
     @staticmethod
@@ -157,6 +185,11 @@ class NodeParameters(ParameterTable):
         parameters = NodeParameters(**converted)
         _check_together(parameters)
         return parameters
+
+
+def unknown_names(names: Iterable[str]) -> str:
+    """Return names that are no parameters, sorted in one line, with what replaces those of former versions."""
+    return ", ".join(f"{name} ({GONE[name]})" if name in GONE else name for name in sorted(names))
 
 
 def default_values() -> dict[str, ParameterValue]:

@@ -120,13 +120,13 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
 
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     from ..parameters.in_force import FROM_NOWHERE, FROM_TOPIC, RobotLimits
-    from ..parameters.parameters import InvalidParameters, NodeParameters, default_values
+    from ..parameters.parameters import InvalidParameters, NodeParameters, default_values, unknown_names
     from ..parameters.table import SPECS  # imports torch
 
     there = _parameters(path)
     given = {name: value for name, value in there.items() if name in SPECS}
     if unknown := [name for name in there if name not in SPECS and not name.startswith(_OTHERS)]:
-        note(f"{path}: left out, since the node has no such parameters: {', '.join(sorted(unknown))}")
+        note(f"{path}: left out, since the node has no such parameters: {unknown_names(unknown)}")
     if urdf is not None:
         given["limits.urdf"] = str(urdf)
     try:
