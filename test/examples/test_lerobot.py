@@ -105,7 +105,7 @@ def closed(make_arm: MakeArm) -> Iterator[Callable[..., Closed]]:
 
 
 def test_single_actions_are_one_motion_less_than_a_period_later(closed: Callable[..., Closed]) -> None:
-    both, due, sent = closed(publish__lead_time=0.02), [], []
+    both, due, sent = closed(publish__lead_time=0.04), [], []
 
     def act() -> None:
         now_ns = both.simulated.now_ns

@@ -15,7 +15,7 @@ from node_fixtures import JOINTS, PARAMETERS
 from preloaded_process import PreloadedNode
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
-from simulated_arm import RATE, Limits, SimulatedArm
+from simulated_arm import RATE, SimulatedArm
 
 from kit.controller import fields_of
 from kit.node_process import NodeProcess
@@ -28,16 +28,16 @@ from traj_integrator_ros.parameters.parameters import default_values
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = len(JOINTS)
-LIMITS = Limits(2.0, 10.0, 100.0)
+LIMITS = {"v": 2.0, "a": 10.0, "j": 100.0}
 USUAL = {
     "start_from": "measured",
     "state_timeout": 0.5,
     "supervision.deviation": 0.05,
     "limits.position_min": [-6.0] * DOF,
     "limits.position_max": [6.0] * DOF,
-    "limits.velocity": [LIMITS.velocity] * DOF,
-    "limits.acceleration": [LIMITS.acceleration] * DOF,
-    "limits.jerk": [LIMITS.jerk] * DOF,
+    "limits.velocity": [LIMITS["v"]] * DOF,
+    "limits.acceleration": [LIMITS["a"]] * DOF,
+    "limits.jerk": [LIMITS["j"]] * DOF,
     "limits.assumed_velocity": 0.0,
     "limits.start_deviation": 0.1,
     "limits.action": "reject",
