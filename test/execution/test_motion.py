@@ -62,10 +62,17 @@ def test_a_rest_too_short_for_a_point_is_left_to_the_next_piece():
     np.testing.assert_allclose(rest.state_at(1e-7).position, motion.coefficients[1, 0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("time", [-0.1, 100.0])
-def test_there_is_no_rest_of_a_motion_that_is_over_or_has_not_begun(time):
-    with pytest.raises(ValueError, match="time: expected at least 0 and less than the duration"):
-        a_motion(3, 3, 1).from_time(time)
+def test_before_its_start_a_motion_is_its_first_segment_and_no_part_of_the_plan():
+    motion = a_motion(3, 3, 1)._replace(start_ns=10**9)
+    earlier = motion.from_time(-0.1)
+    assert (earlier.start_ns, earlier.plan_from) == (9 * 10**8, 0.1) and len(earlier.coefficients) == 3
+    for time in (-0.1, 0.0, 0.9 * motion.knots[1]):
+        np.testing.assert_allclose(earlier.state_at(time + 0.1), motion.state_at(time), rtol=1e-9, atol=1e-9)
+
+
+def test_there_is_no_rest_of_a_motion_that_is_over():
+    with pytest.raises(ValueError, match="time: expected less than the duration"):
+        a_motion(3, 3, 1).from_time(100.0)
 
 
 def test_one_motion_after_another_is_both():

@@ -238,7 +238,7 @@ def goal_in_motion(goal: float, lasts: float, *, says_rest: bool) -> Motion:
     rest = np.array([[np.nan], [0.0]]) if says_rest else None
     plan = Plan(MAPS["clique"], np.full(1, lasts), np.full((1, 1), goal), None, 0, is_complete=True, velocities=rest)
     before = State(np.zeros(1), np.full(1, 1.5), np.zeros(1))
-    return reference(plan, 0, 0, before, before, interpolation).planned.motion
+    return reference(plan, 0, 0, before, before, interpolation).motion
 
 
 @pytest.mark.parametrize("says_rest", [True, False])

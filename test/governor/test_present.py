@@ -92,11 +92,11 @@ def test_a_restart_where_the_motion_just_passes_is_seen_by_the_velocity(node, sa
 def test_a_restart_near_a_motion_that_still_creeps_is_seen(node):
     """It holds 5 urad beside the motion, which moves at 1e-4 rad/s: that is more than the tolerance of time allows."""
     follow(node, 0.03, 0.5)
-    planned = node.published.at(ns(NOW_S + 0.5))
-    speeds = [(abs(planned.state_at(ns(t)).velocity[0]), t) for t in NOW_S + 0.5 + np.arange(0, 3, 1e-4)]
+    planned = node.published.at(ns(NOW_S + 0.5)).motion
+    speeds = [(abs(planned.at(ns(t)).velocity[0]), t) for t in NOW_S + 0.5 + np.arange(0, 3, 1e-4)]
     speed, at = next(it for it in speeds if it[0] < 1e-4)
     assert speed > 0
-    node.report(planned.state_at(ns(at)).position[0] + 5e-6, 0.0, now=at)
+    node.report(planned.at(ns(at)).position[0] + 5e-6, 0.0, now=at)
     assert status(node) is ControllerStatus.RESTARTED
 
 
@@ -108,7 +108,7 @@ def test_a_replacement_that_has_not_arrived_is_late_then_a_restart(node):
     for time, expected in zip(
         (0.51, 0.7, 1.1), (ControllerStatus.EXECUTING, *[ControllerStatus.LATE] * 2), strict=True
     ):
-        state = before.state_at(ns(NOW_S + time))
+        state = before.motion.at(ns(NOW_S + time))
         node.report(state.position, state.velocity, now=NOW_S + time)
         assert status(node) is expected
     node.measure(5.0, 0.3, now=NOW_S + 1.2)

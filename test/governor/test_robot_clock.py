@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 from pipelines import SECOND, SimulatedNode
 
-from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.governor.committed import CommittedFields
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.goals import Goals
-from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.governor.robot_clock import RobotClock
 from traj_integrator_ros.parameters.table import END_GOAL
 from traj_integrator_ros.requests.goals import Ended, GoalFields
@@ -139,8 +137,8 @@ class Machine(Clocks):
         self.node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
         self.clock, self.counts = self.node.published.clock, counts
         self.reports, self.base_ns, self.cycle = reports, 0, cycle
-        self.executed: PlannedMotion | None = None
-        self.before: PlannedMotion | None = None
+        self.executed: Motion | None = None
+        self.before: Motion | None = None
         self.made: list[ExecutableTrajectory] = []
         """Trajectories that the node published by itself."""
         self.on_the_way = 0.0
@@ -159,13 +157,13 @@ class Machine(Clocks):
         time_ns = self.robot_time_ns - self.base_ns + round(ahead * MS)
         begun = (one for one in (self.executed, self.before) if one and one.start_ns <= time_ns)
         one = next(begun, self.executed)
-        return one.state_at(time_ns) if one else State(*np.zeros((3, 2)))
+        return one.at(time_ns) if one else State(*np.zeros((3, 2)))
 
     def execute(self, made: ExecutableTrajectory) -> None:
         """Let the controller take a message."""
         if self.executed is not None:
-            self.before = replace(self.executed, start_ns=self.executed.start_ns + self.base_ns)
-        self.executed, self.base_ns = PlannedMotion(self.clock.to_robot(made.start_ns), made.motion), 0
+            self.before = self.executed._replace(start_ns=self.executed.start_ns + self.base_ns)
+        self.executed, self.base_ns = made.motion._replace(start_ns=self.clock.to_robot(made.start_ns)), 0
 
     def refuses(self) -> bool:
         """Whether plans are refused because a clock was set; otherwise, they wait."""
@@ -347,7 +345,7 @@ def test_a_clock_that_is_set_on_the_way_aborts_a_goal_by_name(by: float) -> None
     made = goals.begin("goal", GoalFields([], [], 0.05, False), plan, now_ns)
     machine.node.published.record(made, machine.now_ns())
     goals.published(made)
-    machine.executed = PlannedMotion(machine.clock.to_robot(made.start_ns), made.motion)
+    machine.executed = made.motion._replace(start_ns=machine.clock.to_robot(made.start_ns))
     for tick in range(20):
         if tick == 10:
             machine.set_clock(by, by)

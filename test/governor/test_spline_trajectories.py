@@ -26,9 +26,7 @@ def control_points(count: int = 6) -> np.ndarray:
 
 @pytest.mark.parametrize(("degree", "steps"), FORMS)
 @pytest.mark.parametrize("goal", [{}, GOAL], ids=["rest", "goal"])
-def test_the_points_are_the_ends_of_the_segments_and_give_back_the_spline(
-    degree: int, steps: int, goal: dict
-) -> None:
+def test_the_points_are_the_ends_of_the_segments_and_give_back_the_spline(degree: int, steps: int, goal: dict) -> None:
     node = SimulatedNode(publish__lead_time=0.0)
     points = control_points()
     trajectory = node.send_from(START, points, space=ControlSpace.BSPLINE, dt=0.05, degree=degree, steps=steps, **goal)

@@ -66,7 +66,7 @@ def test_the_motion_has_a_point_at_each_row_of_the_map(space: ControlSpace) -> N
     call = call_of(kernel, actions[None].astype(np.float32), 0.1, ends_of(float32))
     first = kernel.start_row
     planned = node.pipeline.batches.engine.integrate(call)[0, 0, first + faded : first + 8]
-    assert np.allclose(trajectory.meant.motion.states_at(0.1 * np.arange(faded, 8))[0], planned, atol=1e-6)
+    assert np.allclose(trajectory.meant.states_at(0.1 * np.arange(faded, 8))[0], planned, atol=1e-6)
     assert {100_000_000 * k for k in range(9)} <= set(trajectory.points.time_ns.tolist())
 
 
@@ -115,7 +115,7 @@ def test_a_plan_that_rests_at_its_end_is_clamped_to_rest_and_gets_no_brake(space
     positions = 0.01 * np.minimum(np.arange(1, 11), 7)[:, None] * np.ones(2)
     actions = positions if space is ControlSpace.POSITION else np.diff(positions, axis=0, prepend=0.0) / 0.02
     trajectory = SimulatedNode(publish__lead_time=0.0).send_from(MOVING, actions, space=space)
-    assert trajectory.motion.plan_until == np.inf and trajectory.meant.motion.duration == pytest.approx(0.2)
+    assert trajectory.motion.plan_until == np.inf and trajectory.meant.duration == pytest.approx(0.2)
     assert not trajectory.points.velocity[-1].any()
     assert np.allclose(trajectory.points.position[-1], 0.07)
 

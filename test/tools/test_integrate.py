@@ -98,7 +98,7 @@ def test_a_sequence_becomes_what_the_node_publishes_for_it(
     node.measure(0.0)
     goals = {f"goal_{name}": np.array([value]) for name, value in zip(STATE, goal, strict=False)}
     made = node.send(actions, space=ControlSpace[space.upper()], dt=0.1, start=([0], [0], [0]), **goals)
-    planned, out = made.meant.motion, read_plain(tmp_path / "out.csv")
+    planned, out = made.meant, read_plain(tmp_path / "out.csv")
     assert out.time[-1] == pytest.approx(planned.duration, abs=1e-6)
     np.testing.assert_allclose(out.position[:-1], planned.states_at(out.time[:-1])[0], atol=1e-7)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import native
 from .polynomials import SIZE, between, shifted, spaced
-from .tolerances import MOMENT_S, ROUNDING
+from .tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
 
 SHORTEST_GAP = 1e-6
 """Shortest time between two knots, s: knots that are closer are merged. With a larger gap, the segment beside merged
@@ -80,6 +80,13 @@ class Motion(NamedTuple):
     """Time, s, before which the motion only leads to its plan."""
     plan_until: float = np.inf
     """Time, s, after which the motion is a brake and no part of its plan; infinite without a brake."""
+    start_ns: int = 0
+    """When it begins, ns, by the clock of motions; parts of it carry their own start."""
+
+    @property
+    def valid_from_ns(self) -> int:
+        """Time, ns, from which on the motion is its plan's."""
+        return self.start_ns + whole_ns(self.plan_from)
 
     @property
     def duration(self) -> float:
@@ -124,6 +131,10 @@ class Motion(NamedTuple):
         """Return the state at a time, s; at a knot, that of the segment that begins there."""
         return State(*self.states_at(np.array([time]), 3)[:, 0])
 
+    def at(self, time_ns: int) -> State:
+        """Return the state at a time, ns; before the start, the first state."""
+        return self.state_at(max(time_ns - self.start_ns, 0) * NANOSECOND_S)
+
     def states_at(self, times: np.ndarray, orders: int = 4) -> np.ndarray:
         """Return position, velocity, acceleration, jerk (the first `orders` of them) at times `[T]`, s: `[4, T, D]`."""
         times = np.asarray(times, np.float64)
@@ -134,24 +145,28 @@ class Motion(NamedTuple):
     def from_time(self, time: float) -> Motion:
         """Return what remains of the motion from `time` on, s, as a motion of its own.
 
-        If less than 1 us is left of a segment, the next one begins earlier by that time.
+        If less than 1 us is left of a segment, the next one begins earlier by that time. If the time is negative, the
+        first segment is extended backwards, which is no part of the plan.
 
         Raises:
-            ValueError: the motion is over at that time, or has not begun.
+            ValueError: the motion is over at that time.
 
         """
-        if not 0 <= time < self.knots[-1]:
-            raise ValueError(f"time: expected at least 0 and less than the duration, {self.duration:g} s, got {time:g}")
-        piece = bisect_right(self.knots, time) - 1  # half the time of searchsorted
+        if not time < self.knots[-1]:
+            raise ValueError(f"time: expected less than the duration, {self.duration:g} s, got {time:g}")
+        piece = max(bisect_right(self.knots, time) - 1, 0)  # half the time of searchsorted
         knots = self.knots[piece:] - time
         if len(knots) > 2 and knots[1] < SHORTEST_GAP:
             piece, knots = piece + 1, knots[1:]
         coefficients = self.coefficients[piece:].copy()
         coefficients[:1] = shifted(coefficients[:1], -knots[:1])
         knots[0] = 0.0
-        until = self.plan_until - time
-        return Motion(
-            knots, coefficients, self.with_accelerations, self.ends_at_rest, max(self.plan_from - time, 0.0), until
+        return self._replace(
+            knots=knots,
+            coefficients=coefficients,
+            plan_from=max(self.plan_from - time, 0.0),
+            plan_until=self.plan_until - time,
+            start_ns=self.start_ns + whole_ns(time),
         )
 
     def until(self, time: float) -> Motion:
@@ -172,7 +187,31 @@ class Motion(NamedTuple):
         knots = self.knots[: count + 1].copy()
         knots[count] = time
         plan_until = self.plan_until if self.plan_until < time else np.inf
-        return Motion(knots, self.coefficients[:count], self.with_accelerations, False, self.plan_from, plan_until)
+        parts = {"knots": knots, "coefficients": self.coefficients[:count]}
+        return self._replace(**parts, ends_at_rest=False, plan_until=plan_until)
+
+    def rest_from(self, time_ns: int) -> Motion:
+        """Return at least a moment of the motion from a time, ns, on; its first segment is extended backwards."""
+        into = (time_ns - self.start_ns) * NANOSECOND_S
+        if into >= self.duration - ROUNDING:
+            return resting(self.end.position, MOMENT_S, time_ns)
+        return self.from_time(into) if into else self
+
+    def ending(self, time_ns: int) -> Motion:
+        """Return what is planned until a time, ns, or its first millisecond if that is later; a part is a copy."""
+        lasts = max((time_ns - self.start_ns) * NANOSECOND_S, MOMENT_S)
+        if lasts >= self.duration:
+            return self
+        part = self.until(lasts)
+        return part._replace(coefficients=part.coefficients.copy())
+
+    def between(self, begin_ns: int, end_ns: int) -> Motion:
+        """Return the motion between two times, ns, with rest after its end."""
+        span, until = (end_ns - begin_ns) * NANOSECOND_S, (end_ns - self.start_ns) * NANOSECOND_S
+        motion = self.until(min(until, self.duration)).rest_from(begin_ns)  # Only this part is copied.
+        if (missing := span - motion.duration) > ROUNDING:
+            return motion.then(resting(motion.end.position, missing))
+        return motion._replace(knots=np.append(motion.knots[:-1], span))  # The end is reached without rounding.
 
     @property
     def valid(self) -> Motion:
@@ -189,15 +228,6 @@ class Motion(NamedTuple):
     def soon(self) -> Motion:
         """The first segments of a motion that has thousands of them; any other motion as it is."""
         return self if len(self.coefficients) <= _MOST_SOON else self.until(float(self.knots[_MOST_SOON]))
-
-    def begun_earlier(self, by: float) -> Motion:
-        """Return the motion with its first segment extended backwards by a time, s, which is no part of the plan."""
-        knots = self.knots + by
-        knots[0] = 0.0
-        coefficients = self.coefficients.copy()
-        coefficients[:1] = shifted(coefficients[:1], np.array([-by]))
-        marks = {"plan_from": self.plan_from + by, "plan_until": self.plan_until + by}
-        return self._replace(knots=knots, coefficients=coefficients, **marks)
 
     def moved(self, by: np.ndarray) -> Motion:
         """Return the motion shifted by `[D]`, rad."""
@@ -216,7 +246,8 @@ class Motion(NamedTuple):
             coefficients[:pieces, : self.size] = self.coefficients
             coefficients[pieces:, : other.size] = other.coefficients
         until = min(self.plan_until, self.duration + other.plan_until)
-        return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest, self.plan_from, until)
+        parts = {"knots": knots, "coefficients": coefficients}
+        return self._replace(**parts, ends_at_rest=other.ends_at_rest, plan_until=until)
 
     def raised(self, size: int = SIZE) -> Motion:
         """Return a copy of the motion with at least `size` coefficients."""
@@ -258,11 +289,10 @@ class Motion(NamedTuple):
         return whole
 
 
-def resting(position: np.ndarray, duration: float, pieces: int = 1) -> Motion:
-    """Return joints that stay at a position `[D]` for a time, s, in segments of equal length."""
-    coefficients = np.zeros((pieces, 2, len(position)))
-    coefficients[:, 0] = position
-    return Motion(np.linspace(0.0, duration, pieces + 1), coefficients, ends_at_rest=True)
+def resting(position: np.ndarray, duration: float, start_ns: int = 0) -> Motion:
+    """Return joints that stay at a position `[D]` for a time, s."""
+    coefficients = np.stack([position, np.zeros(len(position))])[None]
+    return Motion(np.array([0.0, duration]), coefficients, ends_at_rest=True, start_ns=start_ns)
 
 
 def united(tracks: Mapping[int, Motion], others: Motion | None = None) -> Motion:

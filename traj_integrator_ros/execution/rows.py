@@ -19,6 +19,18 @@ _JUMP_NS = 10_000
 """Duration of a jump of acceleration, ns, in points with accelerations: in less, rounding of positions shows."""
 
 
+class Reference(NamedTuple):
+    """The motion of a plan, or along a path, before anything is blended into it."""
+
+    motion: Motion
+    passes: np.ndarray
+    """Times of the motion at the rows, s, `[N]`."""
+    keeps_limits: bool = False
+    """True if the points keep the limits, although the interpolation may exceed them (see `complete_plan`)."""
+    why_slow: str = ""
+    """Why the times of a path are longer than usual; empty if they are not, or were given."""
+
+
 def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
     """Return the duration of each action, s, `[H]`, from dt as in the maps: `dt[h]` leads to row h, by action h - 1.
 
@@ -135,12 +147,13 @@ def motion_of_points(points: Points) -> Motion:
 
 def continued(before: Motion, motion: Motion) -> Motion:
     """Return one motion after the other, with the same kind of points; only the second one counts as planned."""
-    before = before._replace(plan_from=before.duration, plan_until=np.inf)
+    start_ns = before.start_ns
     if before.with_accelerations != motion.with_accelerations:
         before = _with_jumps(before) if motion.with_accelerations else _as_cubics(before)
     if motion.with_accelerations and (np.abs(motion.begin.beyond(before.end)[2]) > SAME[2]).any():
         before, motion = _cut(before, before.duration - BESIDE), _cut(motion, BESIDE)
-    return before.then(motion)
+    marks = {"plan_from": before.duration, "plan_until": before.duration + motion.plan_until}
+    return before.then(motion)._replace(**marks, start_ns=start_ns)
 
 
 def _cut(motion: Motion, time: float) -> Motion:

@@ -15,9 +15,9 @@ from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
 from .command import Command, NotYet
+from .executable import ExecutableTrajectory
 from .measured import CUT_OFF_S, JointStates, MeasuredState
 from .monitor import Allowance
-from .reference import PlannedMotion
 
 _QUINTIC_PEAKS = np.array([[1.88], [5.78], [4 * 60.0]])
 """Largest velocity, acceleration and four times the largest jerk of a quintic from rest to rest over 1 rad in 1 s."""
@@ -51,7 +51,7 @@ class Beginning:
     bounds: Bounds
     allowance: Allowance
 
-    def of(self, plan: Plan, now_ns: int) -> PlannedMotion:
+    def of(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
         """Return the controller's command from now on; where it is unknown, the measured state a little later.
 
         Raises Rejected: controller_unavailable or deviation, or as `JointStates.latest` does.
@@ -76,25 +76,25 @@ class Beginning:
         bridge_s = self._bridge_time(position, velocity)
         known_ns = self.published.motion_clock.at(now_ns) + whole_ns(bridge_s)
         if not velocity.any():
-            return PlannedMotion(known_ns, resting(position, MOMENT_S))
+            return ExecutableTrajectory(resting(position, MOMENT_S, known_ns), follows=False)
         # Something else moves the robot. It is assumed to go on until the controller is there, and then to stop.
         self._require_slow(np.abs(velocity), np.full_like(velocity, _FURTHEST_RAD / bridge_s))
         stop = fastest_stop(State(position + velocity * bridge_s, velocity), self.bounds)
-        return PlannedMotion(known_ns, stop)
+        return ExecutableTrajectory(stop._replace(start_ns=known_ns), follows=False)
 
     def without_first_row(self, path: Plan, now_ns: int) -> Plan:
         """Return a path without its first row if the robot is, or is commanded to be, there: most planners send it."""
         known = [] if (measured := self._measured(now_ns)) is None else [measured.position]
         with suppress(Rejected, NotYet):
             if (present := self.published.at(now_ns)) is not None:
-                known.append(present.state_at(self.published.motion_clock.at(now_ns)).position)
+                known.append(present.motion.at(self.published.motion_clock.at(now_ns)).position)
         first, turning = path.actions[0], self.parameters.continuous
         away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
         if len(path.actions) == 1 or min(away, default=np.inf) > _AT_START_RAD:
             return path
         return replace(path, actions=path.actions[1:])
 
-    def mismatch(self, plan: Plan, present: PlannedMotion, blend_ns: int, now_ns: int) -> str:
+    def mismatch(self, plan: Plan, present: ExecutableTrajectory, blend_ns: int, now_ns: int) -> str:
         """Describe how far a plan begins from where the robot is, or may be by then; empty if it is near enough.
 
         The robot may be anywhere between its measured position and its commands from the measurement until the plan's
@@ -103,7 +103,7 @@ class Beginning:
         and plans that begin elsewhere are not described, but rejected: deviation.
         """
         measured, at = self._measured(now_ns), self.published.motion_clock.at
-        at_ns, command, starts = at(now_ns), present.state_at(blend_ns).position, plan.start is not None
+        at_ns, command, starts = at(now_ns), present.motion.at(blend_ns).position, plan.start is not None
         # A single row is a position, and has no speed.
         paced = not starts and (plan.is_positions or plan.spline) and len(plan.steps) > plan.is_complete
         paced = bool(paced and plan.steps[0] <= _SAYS_ITSELF_S)
@@ -126,7 +126,7 @@ class Beginning:
                 since_ns = at_ns if measured is None else at(int(measured.stamps_ns.min()))
                 until_ns = max(plan.origin_ns, at_ns)
             else:
-                executed = present.rest_from(blend_ns)
+                executed = present.motion.rest_from(blend_ns)
                 places = np.vstack([places, executed.coefficients[:, 0], executed.end.position])
             times_ns = np.linspace(since_ns, until_ns, _PASSED).astype(np.int64).tolist()
             passed = map(self.published.state_at, times_ns)

@@ -17,7 +17,6 @@ from .executable import ExecutableTrajectory
 from .executed import Executed
 from .heard import ARRIVES_S, Heard
 from .motion_clock import NEAR_NS, SAME_RATE, MotionClock, Sought
-from .reference import PlannedMotion
 from .robot_clock import STEP_NS, RobotClock
 from .supervision import Guard
 
@@ -31,7 +30,7 @@ class NotYet(Exception):
     """No trajectory can be made until the present motion is known."""
 
 
-def require_begun(present: PlannedMotion, now_ns: int) -> None:
+def require_begun(present: ExecutableTrajectory, now_ns: int) -> None:
     """Let nothing begin while the controller is on its way to the first point of its motion. Raises NotYet."""
     if present.follows and present.start_ns > now_ns:
         raise NotYet
@@ -157,7 +156,7 @@ class Command:
     def _found(self, report: ControllerReport | None, near_ns: int, within_ns: int) -> int | None:
         """Return the time near another one, ns, at which the newest motion that fits is as reported; or None."""
         own = () if report is None else self._own
-        found = ((one, found_in(one, report, near_ns, within_ns)) for one in own)
+        found = ((one, found_in(one.motion, report, near_ns, within_ns)) for one in own)
         return next((at_ns for one, at_ns in found if at_ns is not None and at_ns >= one.start_ns), None)
 
     def _corrected(self, report: ControllerReport, now_ns: int) -> ControllerReport:
@@ -175,7 +174,7 @@ class Command:
     def _fit(self, report: ControllerReport, first: int = 0) -> tuple[int, bool | None]:
         """Return the place of the newest motion, counted from the newest, that a report fits, and whether exactly."""
         time_ns = self.motion_clock.at(report.stamp_ns)
-        fits = (matches(report, one, time_ns) for one in self._own[first:])
+        fits = (matches(report, one.motion, time_ns) for one in self._own[first:])
         return next(((place, exact) for place, exact in enumerate(fits, first) if exact is not None), (0, None))
 
     def _compared(self, report: ControllerReport) -> ControllerStatus:
@@ -223,7 +222,7 @@ class Command:
         """The motion sent last; None once it is unknown whether the controller executes it."""
         return self._own[0] if self._own else None
 
-    def at(self, now_ns: int, *, waits: bool = True) -> PlannedMotion | None:
+    def at(self, now_ns: int, *, waits: bool = True) -> ExecutableTrajectory | None:
         """Return the controller's motion from now on; None if it is unknown.
 
         Raises NotYet while a report is overdue, if the caller `waits`; and Rejected, with controller_unavailable or
@@ -252,10 +251,10 @@ class Command:
                 "controller_state: the controller executes a motion that this node has not published; expected it at "
                 f"rest (largest velocity {np.abs(reference.velocity).max():.3g})",
             )
-        held = resting(reference.position, MOMENT_S)
-        return PlannedMotion(self.motion_clock.at(now_ns), held)
+        held = resting(reference.position, MOMENT_S, self.motion_clock.at(now_ns))
+        return ExecutableTrajectory(held, follows=False)
 
-    def to_stop(self, now_ns: int) -> PlannedMotion | None:
+    def to_stop(self, now_ns: int) -> ExecutableTrajectory | None:
         """Return the motion that a stop has to end, even that of another program; None if no motion is known.
 
         A silent controller is a reason to stop, and never a reason to go on.
@@ -268,7 +267,8 @@ class Command:
         begun_ns, at_ns = map(self.motion_clock.at, (self.report.stamp_ns, now_ns))
         lasts = (at_ns - begun_ns + self.clock.lead_ns) * NANOSECOND_S + MOMENT_S
         pieces = np.stack([position, velocity, acceleration / 2])[None]
-        return PlannedMotion(begun_ns, Motion(np.array([0.0, lasts]), pieces))
+        onward = Motion(np.array([0.0, lasts]), pieces, start_ns=begun_ns)
+        return ExecutableTrajectory(onward, follows=False)
 
     @property
     def own(self) -> ExecutableTrajectory | None:
@@ -287,10 +287,10 @@ class Command:
     def state_at(self, motion_ns: int) -> State | None:
         """Return the state that is commanded at a time of motions, ns, in any thread; None if it is unknown."""
         begun = (one for one in chain(self._own, reversed(self._past)) if one.start_ns <= motion_ns and not one.is_lost)
-        return (one := next(begun, None)) and one.state_at(motion_ns)
+        return (one := next(begun, None)) and one.motion.at(motion_ns)
 
     def meant_at(self, motion_ns: int) -> State | None:
         """Return the state at a time of motions, ns, in the newest plan that has begun by then; None if unknown."""
         plans = (one.meant for one in chain(self._own, reversed(self._past)) if one.meant is not None)
         begun = (plan for plan in plans if plan.valid_from_ns <= motion_ns)
-        return (plan := next(begun, None)) and plan.state_at(motion_ns)
+        return (plan := next(begun, None)) and plan.at(motion_ns)

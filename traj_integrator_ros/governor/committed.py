@@ -16,8 +16,8 @@ from ..parameters.table import LONGEST_WAIT_S
 from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason, require_steps
 from .command import Command
+from .executable import ExecutableTrajectory
 from .measured import JointStates, MeasuredState
-from .reference import PlannedMotion
 
 _LONGEST_GAP_NS = 200_000_000
 """Longest interval between two joint states, ns, over which measured positions are interpolated."""
@@ -61,13 +61,13 @@ def committed_rows(
     dof, turning, at = len(parameters.joint_names), parameters.continuous, command.motion_clock.at
     if (present := command.at(now_ns, waits=False)) is None:  # Nothing is in execution, and the robot is held.
         held = joint_states.latest(now_ns, parameters.state_timeout).position
-        present = PlannedMotion(at(now_ns), resting(held, MOMENT_S))
+        present = ExecutableTrajectory(resting(held, MOMENT_S, at(now_ns)), follows=False)
     follows = present.follows and command.is_moving(now_ns)
     commanded = np.full((2, len(times_ns), dof), np.nan)
     for row, time_ns in enumerate(times_ns.tolist()):
         state = command.commanded(time_ns) if row < count or time_ns < now_ns else None
         if state is not None or row >= count:
-            commanded[:, row] = (state or present.state_at(at(time_ns)))[:2]
+            commanded[:, row] = (state or present.motion.at(at(time_ns)))[:2]
     # The node knows of what is commanded when most reports have arrived.
     lead = parameters.publish_lead_time + command.heard.way_s()
     fixed = int(np.searchsorted(times_ns[count:], now_ns + whole_ns(lead), side="right"))

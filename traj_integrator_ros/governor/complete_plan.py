@@ -11,7 +11,7 @@ from ..execution.complete import cubics, through_to_rest, with_all_velocities
 from ..execution.interpolant import fit
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State
-from ..execution.rows import Points, cubic_spline, motion_of_points
+from ..execution.rows import Points, Reference, cubic_spline, motion_of_points
 from ..execution.tolerances import ROUNDING, SECOND_NS
 from ..limits.joint_limits import JointLimits, forward_rows
 from ..requests.plan import Plan
@@ -52,10 +52,8 @@ to the other, the spline through its grid reaches 3 - sqrt(3) times the limit.
 """
 
 
-def complete_motion(
-    plan: Plan, before: State, limits: JointLimits, assumed: Bounds, *, slows: bool
-) -> tuple[Motion, np.ndarray, bool]:
-    """Return the motion of a complete plan, when it passes the points, s `[N]`, and whether it keeps limits there.
+def complete_motion(plan: Plan, before: State, limits: JointLimits, assumed: Bounds, *, slows: bool) -> Reference:
+    """Return the motion of a complete plan.
 
     It interpolates the points as the controller does: cubics between points with velocities, and quintics between
     points with accelerations. Points without velocities between others are connected by splines. The C2 spline from the
@@ -81,16 +79,14 @@ def complete_motion(
         if _swings_little(said, limits, assumed, position[0]) and _keeps_at_points(
             plan.steps, position, *rates, limits, before.acceleration
         ):
-            return said, plan.ends, True
+            return Reference(said, plan.ends, keeps_limits=True)
         # Cubics cannot keep a limit of jerk.
         if (plan.steps >= _SHORTEST_STEP_S).all() and (said.with_accelerations or limits.jerk is None or not slows):
             of_rates_s = _slowed_s(said, assumed) if slows else 0.0
     if of_rates_s <= _CONTRADICTORY * plan.duration:
-        return said, plan.ends, False
-    motion, passes = _of_positions(plan, position, before, limits, assumed, slows=slows)
-    if of_rates_s <= _slowed_s(motion, assumed):
-        return said, plan.ends, False
-    return motion, passes, False
+        return Reference(said, plan.ends)
+    found = _of_positions(plan, position, before, limits, assumed, slows=slows)
+    return Reference(said, plan.ends) if of_rates_s <= _slowed_s(found.motion, assumed) else found
 
 
 def _slowed_s(motion: Motion, assumed: Bounds) -> float:
@@ -102,21 +98,18 @@ def _slowed_s(motion: Motion, assumed: Bounds) -> float:
 
 def _of_positions(
     plan: Plan, position: np.ndarray, before: State, limits: JointLimits, assumed: Bounds, *, slows: bool
-) -> tuple[Motion, np.ndarray]:
-    """Return the motion of the positions of a plan, and when it passes them, s `[N]`.
-
-    If the motion may end later, its steps are as long as limits of velocity demand.
-    """
+) -> Reference:
+    """Return the motion of the positions of a plan; if it may end later, in steps as long as limits demand."""
     steps = plan.steps
     spline = cubic_spline(steps, position, before.velocity, ends_at_rest=True)
     most = np.abs(extremes(spline)).max(axis=0)[1:]
     given = limits.velocity, limits.acceleration, limits.jerk
     beyond = [limit is not None and (one > limit).any() for one, limit in zip(most, given, strict=True)]
     if any(beyond[1:]) and (motion := _recorded(plan, before, assumed)) is not None:
-        return motion, plan.ends
+        return Reference(motion, plan.ends)
     if slows and any(beyond):
         steps = _possible(steps, position, assumed)
-    return through_to_rest(steps, position, before, assumed.jerk), steps.cumsum()
+    return Reference(through_to_rest(steps, position, before, assumed.jerk), steps.cumsum())
 
 
 def _recorded(plan: Plan, before: State, assumed: Bounds) -> Motion | None:
@@ -130,7 +123,7 @@ def _recorded(plan: Plan, before: State, assumed: Bounds) -> Motion | None:
     if len(rows) < _FEWEST_RECORDED or plan.duration - first < _SHORTEST_STEP_S:
         return None
     motion = fit(plan.steps[-(len(rows) - 1) :], rows, rests=True).motion
-    motion = motion.begun_earlier(first) if first else motion
+    motion = motion.from_time(-first) if first else motion
     away = np.abs(before.position - motion.begin.position).max()
     least, most = extremes(motion)[:, 0]
     swings = np.maximum(most - rows.max(axis=0), rows.min(axis=0) - least).max()

@@ -7,11 +7,10 @@ from enum import Enum
 
 import numpy as np
 
-from ..execution.motion import State
+from ..execution.motion import Motion, State
 from ..execution.tolerances import NANOSECOND_S, STANDS_RAD_S, whole_ns
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
-from .reference import PlannedMotion
 
 _MATCH_S = 3e-3
 """Time, s, by which a reported reference may be early or late in a motion: stamps are those of cycles, and a controller
@@ -123,11 +122,11 @@ def check_speed_scaling(field: str, scaling: float) -> None:
         )
 
 
-def matches(report: ControllerReport, planned: PlannedMotion, time_ns: int) -> bool | None:
+def matches(report: ControllerReport, motion: Motion, time_ns: int) -> bool | None:
     """Return True if a reference is what a motion commands at a time, False if within 3 ms, None if it is another's."""
     reference, place = report.reference, report.reference.position
-    times = np.maximum((time_ns - planned.start_ns) * NANOSECOND_S + _AROUND_S, 0.0)
-    positions, velocities, accelerations = planned.motion.states_at(times, 3)
+    times = np.maximum((time_ns - motion.start_ns) * NANOSECOND_S + _AROUND_S, 0.0)
+    positions, velocities, accelerations = motion.states_at(times, 3)
     least = _HOLDS_RAD_S if rests(reference) else _MATCH_RAD_S
     if report.has_velocity and (_outside(reference.velocity, velocities) > least).any():
         return None
@@ -138,11 +137,11 @@ def matches(report: ControllerReport, planned: PlannedMotion, time_ns: int) -> b
     return bool((_outside(place, positions[:3]) <= least).all())
 
 
-def found_in(planned: PlannedMotion, report: ControllerReport, near_ns: int, within_ns: int) -> int | None:
+def found_in(motion: Motion, report: ControllerReport, near_ns: int, within_ns: int) -> int | None:
     """Return the time near `near_ns` at which a motion is as reported; None if there is none, or the motion rests."""
     time_ns = near_ns
     for _ in range(_STEPS):
-        own = planned.state_at(time_ns)
+        own = motion.at(time_ns)
         speed = float(own.velocity @ own.velocity)
         if speed < _MATCH_RAD_S**2:
             return None
@@ -150,7 +149,7 @@ def found_in(planned: PlannedMotion, report: ControllerReport, near_ns: int, wit
         time_ns += whole_ns(float(missing @ own.velocity) / speed)
         if abs(time_ns - near_ns) > within_ns:
             return None
-    return time_ns if matches(report, planned, time_ns) else None
+    return time_ns if matches(report, motion, time_ns) else None
 
 
 def rests(state: State) -> bool:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..execution.motion import SHORTEST_GAP, State
+from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.rows import Points, points_of
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS
 from ..parameters.table import LONGEST_WAIT_S
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, require_finite
-from .reference import PlannedMotion
 
 _LONGEST_NS = (2**31 - 1) * SECOND_NS
 """Longest time, ns, that a Duration message holds: its seconds are int32."""
 
 
 @dataclass(frozen=True)
-class ExecutableTrajectory(PlannedMotion):
+class ExecutableTrajectory:
     """A motion from the controller's present command on, its message, and how it follows the previous motion."""
 
-    follows = True
+    motion: Motion
+    follows: bool = True
+    """False if it was not sent: the robot is held, or something else moves it."""
     stamp_ns: int = 0
     """Stamp of the message: the start by the robot's clock; 0 if it starts on arrival, at a scaled controller."""
     points: Points | None = None
     """Its points; None if it was commanded in another way than by a message."""
     due_ns: int = 0
     """When the plan begins: the controller must have received the message by then."""
-    meant: PlannedMotion | None = None
+    meant: Motion | None = None
     """The planned motion that it leads to."""
     plan: Plan | None = None
     """The plan as it was sent; None if it is a stop."""
@@ -43,6 +44,11 @@ class ExecutableTrajectory(PlannedMotion):
     """True if a report showed an earlier motion when this one was due: it is late, or was refused."""
 
     @property
+    def start_ns(self) -> int:
+        """When it begins, ns, by the clock of motions."""
+        return self.motion.start_ns
+
+    @property
     def topic(self) -> str:
         """Topic on which its plan arrived; empty if it is a stop."""
         return "" if self.plan is None else self.plan.topic
@@ -52,7 +58,7 @@ class ExecutableTrajectory(PlannedMotion):
         meant = self.meant
         if meant is not None and following.meant is not None:
             meant = meant.ending(following.meant.valid_from_ns)
-        return ExecutableTrajectory(self.start_ns, self.ending(following.start_ns).motion, meant=meant)
+        return ExecutableTrajectory(self.motion.ending(following.start_ns), meant=meant)
 
     def begun_at(self, time_ns: int) -> ExecutableTrajectory:
         """Return the same trajectory for a controller that begins it at a time of the motion's clock."""
@@ -60,7 +66,7 @@ class ExecutableTrajectory(PlannedMotion):
         if time_ns <= self.start_ns:  # The controller goes to the first point by itself.
             return replace(self, points=self.points._replace(time_ns=self.points.time_ns + (self.start_ns - time_ns)))
         motion = self.motion.from_time((time_ns - self.start_ns) * NANOSECOND_S).without_slivers()
-        return replace(self, motion=motion, points=points_of(motion), start_ns=time_ns)
+        return replace(self, motion=motion, points=points_of(motion))
 
 
 def schedule(plan: Plan, earliest_ns: int, now_ns: int, soonest_ns: int) -> tuple[int, int]:

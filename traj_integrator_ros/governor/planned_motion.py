@@ -12,14 +12,15 @@ from ..execution.bounds import Bounds
 from ..execution.following import Followed, follow
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State, united
+from ..execution.rows import Reference
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import NANOSECOND_S, SAME, whole_ns
+from ..execution.tolerances import NANOSECOND_S, SAME
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, END_STOP
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, require_finite
-from .reference import Interpolation, Reference
+from .reference import Interpolation
 from .slow import slow
 from .stop import stopped_at_end
 
@@ -52,14 +53,12 @@ class Task(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A motion to a plan and along it, whenever it begins."""
+    """A motion to a plan and along it."""
 
     motion: Motion | None
     """None if there is none that may be executed."""
-    planned: Motion
-    """The planned motion itself, which later plans continue."""
-    into_ns: int = 0
-    """Time, ns, by which the planned motion begins earlier."""
+    meant: Motion
+    """The planned motion itself, which later plans continue; it may begin earlier."""
     delay: float = 0.0
     """Time by which the plan was slowed, s."""
     passes: np.ndarray = np.empty(0)
@@ -87,8 +86,8 @@ def motion_to(task: Task, parameters: NodeParameters, interpolation: Interpolati
 
     """
     reference, limits = task.reference(interpolation), task.limits
-    planned, bounds = reference.planned, interpolation.assumed.containing(*limits.range_of("position"))
-    require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+    planned, bounds = reference.motion, interpolation.assumed.containing(*limits.range_of("position"))
+    require_finite("motion", planned.coefficients, RejectionReason.NON_FINITE_RESULT)
     rest = planned.rest_from(task.begin_ns)
     if reference.keeps_limits:  # Neither the interpolation of its points nor the blend to it counts as a violation.
         limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
@@ -104,11 +103,11 @@ def motion_to(task: Task, parameters: NodeParameters, interpolation: Interpolati
         warnings.append(Rejected(RejectionReason.LIMITS, found.fault))
         if found.motion is None or parameters.limits_action != ACTION_WARN:
             raise warnings[-1]
-    kept, into = found.planned, into if 0 < into < planned.motion.duration else 0.0
-    if into:  # A later plan may begin, by its stamp, before this one does.
-        kept = planned.motion.until(into).then(kept)
+    kept = found.meant
+    if 0 < into < planned.duration:  # A later plan may begin, by its stamp, before this one does.
+        kept = planned.until(into).then(kept)
     kept = kept.moved(found.shift) if np.count_nonzero(found.shift) else kept
-    return found._replace(planned=kept, into_ns=whole_ns(into), warnings=tuple(warnings))
+    return found._replace(meant=kept, warnings=tuple(warnings))
 
 
 def _ended(motion: Motion, task: Task, bounds: Bounds, parameters: NodeParameters) -> Motion:
@@ -164,8 +163,8 @@ class _Blend(NamedTuple):
         if isinstance(slowed, str):
             fault = slowed
         else:
-            later = slowed.motion if meant.plan_from <= 0 else slowed.motion.begun_earlier(meant.plan_from)
-            again = self.judged(later, begins + slowed.times)
+            later = slowed.motion if meant.plan_from <= 0 else slowed.motion.from_time(-meant.plan_from)
+            again = self.judged(later._replace(start_ns=meant.start_ns), begins + slowed.passes)
             if not (fault := again.fault):
                 return again._replace(delay=later.duration - meant.duration)
         return found._replace(fault=f"{found.fault}; it cannot be slowed (speeds as parts of the plan's): {fault}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from ..execution.bounds import Bounds
 from ..execution.interpolant import fit
 from ..execution.motion import Motion, State, resting
 from ..execution.polynomials import between, powers_of
-from ..execution.rows import knots_of, rests_at_end
+from ..execution.rows import Reference, knots_of, rests_at_end
 from ..execution.steps import Steps
 from ..execution.stopping import fastest_to
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
@@ -29,63 +29,6 @@ _NO_LIMITS = JointLimits()
 _CUBIC = 3
 _OF_SPEED = 0.8
 """Share of the limit of velocity with which a gripper goes to rows that jump: splines through such rows are faster."""
-
-
-@dataclass(frozen=True)
-class PlannedMotion:
-    """A motion that begins at a time, ns, by the clock of motions. It rests from its end on."""
-
-    start_ns: int
-    motion: Motion
-    follows: ClassVar[bool] = False
-    """True if it was sent, so that the controller executes it."""
-
-    @property
-    def valid_from_ns(self) -> int:
-        """Time, ns, from which on the motion is the plan's."""
-        return self.start_ns + whole_ns(self.motion.plan_from)
-
-    def state_at(self, time_ns: int) -> State:
-        """Return the state at a time, ns; before the start, the first state."""
-        return self.motion.state_at(max(time_ns - self.start_ns, 0) * NANOSECOND_S)
-
-    def rest_from(self, time_ns: int) -> Motion:
-        """Return at least a moment of the motion from a time, ns, on; its first segment is extended backwards."""
-        into = (time_ns - self.start_ns) * NANOSECOND_S
-        if into <= 0:
-            return self.motion.begun_earlier(-into) if into else self.motion
-        if into >= self.motion.duration - ROUNDING:
-            return resting(self.motion.end.position, MOMENT_S)
-        return self.motion.from_time(into)
-
-    def ending(self, time_ns: int) -> PlannedMotion:
-        """Return a copy of what is planned until a time, ns, or of its first millisecond if that is later."""
-        lasts = max((time_ns - self.start_ns) * NANOSECOND_S, MOMENT_S)
-        if lasts >= self.motion.duration:
-            return PlannedMotion(self.start_ns, self.motion)
-        part = self.motion.until(lasts)
-        return PlannedMotion(self.start_ns, part._replace(coefficients=part.coefficients.copy()))
-
-    def between(self, begin_ns: int, end_ns: int) -> Motion:
-        """Return the motion between two times, ns, with rest after its end."""
-        span, until = (end_ns - begin_ns) * NANOSECOND_S, (end_ns - self.start_ns) * NANOSECOND_S
-        part = self.motion.until(min(until, self.motion.duration))  # Only this is copied.
-        motion = PlannedMotion(self.start_ns, part).rest_from(begin_ns)
-        if (missing := span - motion.duration) > ROUNDING:
-            return motion.then(resting(motion.end.position, missing))
-        return motion._replace(knots=np.append(motion.knots[:-1], span))  # The end is reached without rounding.
-
-
-class Reference(NamedTuple):
-    """What a plan means, before anything is blended into it."""
-
-    planned: PlannedMotion
-    passes: np.ndarray
-    """Times of the motion at the plan's rows, s, `[N]`."""
-    keeps_limits: bool = False
-    """True if the points keep the limits, although the interpolation may exceed them (see `complete_plan`)."""
-    why_slow: str = ""
-    """Why the times of a path are longer than usual; empty if they are not, or were given."""
 
 
 class Interpolation(NamedTuple):
@@ -135,14 +78,15 @@ def reference(
     if _is_goal(plan) and np.isfinite(assumed.velocity).all():
         if not plan.is_complete or begin.velocity.any():
             goal = _goal(plan, origin_ns, at_ns, begin, assumed)
-            in_time = goal.planned.motion.duration <= goal.passes[-1] + ROUNDING
+            in_time = goal.motion.duration <= goal.passes[-1] + ROUNDING
             if not plan.is_complete or in_time or interpolation.slows:
                 return goal
     if plan.is_complete:
-        motion, passes, keeps = complete_motion(plan, before, interpolation.limits, assumed, slows=interpolation.slows)
-        return Reference(PlannedMotion(origin_ns, motion), passes, keeps)
-    planned = _chunk(plan, origin_ns, plan.start or before, interpolation)
-    return Reference(planned, plan.ends - (planned.start_ns - origin_ns) * NANOSECOND_S)
+        found = complete_motion(plan, before, interpolation.limits, assumed, slows=interpolation.slows)
+        return found._replace(motion=found.motion._replace(start_ns=origin_ns))
+    motion = _chunk(plan, plan.start or before, interpolation)
+    passes = plan.ends - motion.start_ns * NANOSECOND_S
+    return Reference(motion._replace(start_ns=origin_ns + motion.start_ns), passes)
 
 
 def _is_goal(plan: Plan) -> bool:
@@ -162,24 +106,25 @@ def _goal(plan: Plan, origin_ns: int, at_ns: int, begin: State, assumed: Bounds)
     missing = passes[-1] - motion.duration if plan.is_complete else 0.0
     if missing > MOMENT_S:
         motion = motion.then(resting(motion.end.position, missing))
-    return Reference(PlannedMotion(at_ns, motion), passes)
+    return Reference(motion._replace(start_ns=at_ns), passes)
 
 
-def _chunk(plan: Plan, origin_ns: int, begin: State, interpolation: Interpolation) -> PlannedMotion:
-    """Return the interpolant of a chunk that begins in a state."""
+def _chunk(plan: Plan, begin: State, interpolation: Interpolation) -> Motion:
+    """Return the interpolant of a chunk that begins in a state; its start counts from the first step."""
     if plan.is_positions and plan.spline is None and interpolation.grippers is not None:
         plan = _paced(plan, begin.position, interpolation.assumed.velocity, interpolation.grippers)
     if plan.spline is not None or not (plan.is_positions or plan.is_velocities):
-        return PlannedMotion(origin_ns, exact_motion(plan, begin))
+        return exact_motion(plan, begin)
     steps, rows, tolerance = plan.steps, plan.actions, interpolation.rest_tolerance
     if plan.is_velocities:
         rests = bool((np.abs(rows[-1]) <= tolerance).all())
-        return PlannedMotion(origin_ns, fit(steps, rows, rests, start=begin.position).motion)
+        return fit(steps, rows, rests, start=begin.position).motion
     rows = np.concatenate([begin.position[None], rows])
     rests = rests_at_end(rows, float(steps[-1]), tolerance)
-    if plan.start is None:  # It begins with its own first row.
-        origin_ns, steps, rows = origin_ns + whole_ns(float(steps[0])), steps[1:], rows[1:]
-    return PlannedMotion(origin_ns, fit(steps, rows, rests).motion)
+    if plan.start is not None:
+        return fit(steps, rows, rests).motion
+    # It begins with its own first row.
+    return fit(steps[1:], rows[1:], rests).motion._replace(start_ns=whole_ns(float(steps[0])))
 
 
 def exact_motion(plan: Plan, start: State) -> Motion:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from ..execution.motion import Motion, resting
 from ..execution.polynomials import spaced
-from ..execution.rows import points_of
+from ..execution.rows import Reference, points_of
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, whole_ns
 from ..kernels.retime import MotionLimits, Retimed, retime
 from ..requests.rejection import Rejected, RejectionReason
@@ -40,17 +39,7 @@ _BELOW = 1 - 1e-7
 """Factor on the limits, which keeps rounding errors within them."""
 
 
-class Timed(NamedTuple):
-    """The motion along a path."""
-
-    motion: Motion
-    times: np.ndarray
-    """Times of the waypoints, s, `[N]`, or of `marks`."""
-    why_slow: str = ""
-    """Why the motion is slower than usual; empty if it is not."""
-
-
-def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) -> Timed:
+def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) -> Reference:
     """Return the fastest motion along a path, from rest to rest.
 
     Args:
@@ -63,14 +52,14 @@ def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) ->
 
     """
     if (rows == rows[0]).all():
-        return Timed(resting(rows[-1], MOMENT_S), np.zeros(len(rows)))
+        return Reference(resting(rows[-1], MOMENT_S), np.zeros(len(rows)))
     found = retime(torch.from_numpy(rows[None]), _tensors(limits))
     reason = found.reason(0, joint_names)
     if not bool(found.ok[0]):
         raise Rejected(
             RejectionReason.LIMITS, f"points: expected a path that can be passed within limits, but {reason}"
         )
-    return Timed(motion_of(found, 0), found.row_times[0].numpy(), reason)
+    return Reference(motion_of(found, 0), found.row_times[0].numpy(), why_slow=reason)
 
 
 def slow(
@@ -80,7 +69,7 @@ def slow(
     *,
     from_state: bool = False,
     marks: Sequence[float] = (),
-) -> Timed | str:
+) -> Reference | str:
     """Slow a motion along its path where it exceeds limits, and only there.
 
     Args:
@@ -91,7 +80,7 @@ def slow(
         marks: times of the motion, s; those before its beginning stay.
 
     Returns:
-        The slowed motion, and its times at the marks, or the reason if none is found.
+        The slowed motion, which passes the marks, or the reason if none is found.
 
     """
     points, order = points_of(motion), 3 if motion.with_accelerations else 2
@@ -111,8 +100,8 @@ def slow(
             until = motion.plan_until
             if until <= before[-1]:
                 until = float(np.interp(until, before, times))
-            made = made._replace(ends_at_rest=motion.ends_at_rest, plan_until=until)
-            return Timed(made, np.interp(marks, before, times) + np.minimum(marks, 0.0))
+            made = made._replace(ends_at_rest=motion.ends_at_rest, plan_until=until, start_ns=motion.start_ns)
+            return Reference(made, np.interp(marks, before, times) + np.minimum(marks, 0.0))
         reason = reason or found.reason(0, joint_names) or "it would stand still"
         largest = min(largest, float(found.largest_start_speed[0]))
     return reason
@@ -120,7 +109,7 @@ def slow(
 
 def gently(
     motion: Motion, stopped: np.ndarray, reach: np.ndarray, limits: np.ndarray, marks: Sequence[float] = ()
-) -> Timed | str:
+) -> Reference | str:
     """Slow the beginning of a motion after a brake, where joints move on in the direction in which they were stopped.
 
     Args:
@@ -141,7 +130,7 @@ def gently(
     first = (speeds > 0) & (led[:-1] < reach)
     joints = np.flatnonzero((first & (speeds > pace * (1 + _SAME_PACE))).any(axis=0))
     if not len(joints):
-        return Timed(motion, np.asarray(marks, float))
+        return Reference(motion, np.asarray(marks, float))
     # The pace is a limit of velocity of additional joints, which copy these joints there and rest elsewhere.
     more = motion.coefficients[..., joints] * first[:, None, joints]
     steps = np.diff(position, axis=0)[:, joints] * first[:, joints]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..execution.limits import find_motion_violation
 from ..execution.motion import SHORTEST_GAP, Motion, State
-from ..execution.rows import continued, points_of
+from ..execution.rows import Reference, continued, points_of
 from ..execution.steps import Steps, steps_of, with_steps, without_steps
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
@@ -25,7 +25,7 @@ from .executable import ExecutableTrajectory, require_written, schedule
 from .measured import JointStates
 from .monitor import allowance_of
 from .planned_motion import Found, Task, motion_to
-from .reference import Interpolation, PlannedMotion, Reference, reference, steps_of_rows, stops_of, with_standing
+from .reference import Interpolation, reference, steps_of_rows, stops_of, with_standing
 from .slow import fastest, gently, slow
 
 SPARE_NS = 6_000_000
@@ -75,10 +75,10 @@ class TrajectoryMaker:
         """Return the present time of the motion's clock, ns, by which plans begin."""
         return self._published.motion_clock.at(now_ns)
 
-    def _blend_ns(self, planned: PlannedMotion, now_ns: int) -> int:
+    def _blend_ns(self, present: ExecutableTrajectory, now_ns: int) -> int:
         """Return when a new plan begins after the present motion, ns, unless its stamp is later."""
         at_ns = self._at(now_ns)
-        return planned.start_ns if planned.start_ns > at_ns else at_ns + self._lead_ns
+        return present.start_ns if present.start_ns > at_ns else at_ns + self._lead_ns
 
     def _origin_ns(self, plan: Plan, blend_ns: int) -> int:
         """Return when the first step of a plan begins, ns."""
@@ -87,9 +87,9 @@ class TrajectoryMaker:
     def predicted(self, now_ns: int) -> State | None:
         """Return the state that is commanded at the earliest start of a plan; None if the command is unknown."""
         own = self._published.own if self._on_schedule else None
-        return own and own.state_at(self._blend_ns(own, now_ns))
+        return own and own.motion.at(self._blend_ns(own, now_ns))
 
-    def present(self, plan: Plan, now_ns: int) -> PlannedMotion:
+    def present(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
         """Return the motion that is commanded from now on, from which a plan is blended in."""
         self._require_limits(plan)
         present = self.beginning.of(plan, now_ns)
@@ -98,7 +98,7 @@ class TrajectoryMaker:
 
     # The motion to a plan
 
-    def task(self, plan: Plan, present: PlannedMotion, now_ns: int, making: float) -> Task:
+    def task(self, plan: Plan, present: ExecutableTrajectory, now_ns: int, making: float) -> Task:
         """Return what has to be known of plan and command for the motion between them, found within `making` s."""
         behind_ns = self._published.motion_clock.behind_ns(now_ns)
         if plan.origin_ns and behind_ns:  # The plan's times are the robot's, and rows that are over stay so.
@@ -109,16 +109,16 @@ class TrajectoryMaker:
         self.refuse_or_warn(self.beginning.mismatch(plan, present, begin_ns, now_ns), RejectionReason.START_MISMATCH)
         soonest_ns = begin_ns if present.start_ns <= at_ns else at_ns + self._lead_ns
         begin_ns, dropped = schedule(plan, begin_ns, at_ns, soonest_ns)
-        state = present.state_at(begin_ns)
+        state = present.motion.at(begin_ns)
         if 0 < dropped == len(plan.steps):  # The controller goes to its beginning for the sequences that follow.
 
             def read(_: Interpolation) -> Reference:
-                return Reference(present, np.empty(0))
+                return Reference(present.motion, np.empty(0))
 
         elif plan.untimed:
-            stop = present.rest_from(begin_ns)
+            stop = present.motion.rest_from(begin_ns)
             if stop.duration > MOMENT_S:
-                stop = min(stop, self._fastest_stop(present, begin_ns), key=lambda motion: motion.duration)
+                stop = min(stop, self._fastest_stop(present.motion, begin_ns), key=lambda motion: motion.duration)
             plan = plan.completed(stop, self._parameters.continuous)
             read = partial(self._along, self._standing(plan, stop.end), stop, begin_ns)
         else:
@@ -133,12 +133,12 @@ class TrajectoryMaker:
             limits = limits.containing(measured.position, measured.position)
         return Task(plan, read, begin_ns, state, stopped, floating, limits, dropped)
 
-    def _reader(self, plan: Plan, present: PlannedMotion, begin_ns: int) -> Callable[[Interpolation], Reference]:
+    def _reader(self, plan: Plan, present: ExecutableTrajectory, begin_ns: int) -> Callable[[Interpolation], Reference]:
         """Return a function, for any thread, that interpolates a plan."""
-        origin_ns, begin = self._origin_ns(plan, begin_ns), present.state_at(begin_ns)
+        origin_ns, begin = self._origin_ns(plan, begin_ns), present.motion.at(begin_ns)
         # Errors of what is commanded must not come back as plans: actions continue the plan before.
         continues = present.follows and not plan.is_complete and origin_ns < begin_ns
-        before = (continues and self._published.meant_at(origin_ns)) or present.state_at(origin_ns)
+        before = (continues and self._published.meant_at(origin_ns)) or present.motion.at(origin_ns)
         if len(switched := self._switched):
             before, begin = (state.held(switched, begin.position[switched]) for state in (before, begin))
         return partial(reference, self._standing(plan, begin), origin_ns, begin_ns, before, begin)
@@ -153,13 +153,13 @@ class TrajectoryMaker:
         rows = np.vstack([stop.end.position, path.actions])
         found = fastest(rows, interpolation.assumed.rates, self._parameters.joint_names)
         motion = stop.then(found.motion) if begins else found.motion
-        return Reference(PlannedMotion(begin_ns, motion), begins + found.times[1:], why_slow=found.why_slow)
+        return Reference(motion._replace(start_ns=begin_ns), begins + found.passes[1:], why_slow=found.why_slow)
 
     def motion_to(self, task: Task, *, slows: bool) -> Found:
         """Return the motion to a plan; see `motion_to`. Raises Rejected."""
         return motion_to(task, self._parameters, self.interpolation, slows=slows)
 
-    def begun(self, task: Task, present: PlannedMotion, now_ns: int) -> Task | None:
+    def begun(self, task: Task, present: ExecutableTrajectory, now_ns: int) -> Task | None:
         """Return the task of a motion that was found, begun when it can; None if the command is elsewhere by then.
 
         A motion that begins at rest, to a plan without a time, may begin whenever the command rests there. From a
@@ -172,12 +172,15 @@ class TrajectoryMaker:
             task = task._replace(begin_ns=self._blend_ns(present, now_ns))
         bridged = task.plan.is_complete and not present.follows
         most = np.array([[SAME_END_RAD], *SAME[1:]]) if bridged else SAME
-        away = np.abs(present.state_at(task.begin_ns).beyond(task.state))
+        away = np.abs(present.motion.at(task.begin_ns).beyond(task.state))
         return None if (away > most).any() else task
 
-    def executable(self, task: Task, found: Found, present: PlannedMotion, now_ns: int) -> ExecutableTrajectory:
+    def executable(self, task: Task, found: Found, present: ExecutableTrajectory, now_ns: int) -> ExecutableTrajectory:
         """Return the trajectory with the motion that was found for a task. Raises Rejected."""
         plan, steps = task.plan, None
+        if by_ns := task.begin_ns - found.motion.start_ns:  # It begins later than it was found for.
+            motion, meant = (one._replace(start_ns=one.start_ns + by_ns) for one in (found.motion, found.meant))
+            found = found._replace(motion=motion, meant=meant)
         for warning in found.warnings:
             self._warn(warning)
         if np.count_nonzero(self._published.guard.stopped):
@@ -188,11 +191,11 @@ class TrajectoryMaker:
             limits = self.limits.of_joints([self._parameters.joint_names[joint] for joint in self._switched])
             self.refuse_or_warn(find_violation(rows, limits, start_row=-1))
         if plan.is_complete and not plan.untimed and task.dropped < len(plan.steps):
-            began_ns = task.begin_ns - found.into_ns - self._origin_ns(plan, task.begin_ns)
-            late = began_ns * NANOSECOND_S + found.planned.duration - plan.duration
+            began_ns = found.meant.start_ns - self._origin_ns(plan, task.begin_ns)
+            late = began_ns * NANOSECOND_S + found.meant.duration - plan.duration
             found = found._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return self._executable(present, found, task.begin_ns, now_ns, task=task, steps=steps)
+            return self._executable(present, found, now_ns, task=task, steps=steps)
 
     def _gently(self, found: Found) -> Found:
         """Slow the beginning of a motion in directions in which joints were stopped."""
@@ -207,7 +210,7 @@ class TrajectoryMaker:
         if slowed.motion is motion:
             return found
         delay = slowed.motion.duration - motion.duration
-        return Found(slowed.motion, slowed.motion, delay=delay, passes=slowed.times)
+        return Found(slowed.motion, slowed.motion, delay=delay, passes=slowed.passes)
 
     # Motions without a plan
 
@@ -219,23 +222,24 @@ class TrajectoryMaker:
         if waits:
             require_begun(present, self._at(now_ns))
         blend_ns = max(present.start_ns, self._at(now_ns)) + self._lead_ns
-        stop = self._fastest_stop(present, blend_ns)
-        return self._executable(present, Found(stop, stop), blend_ns, now_ns)
+        stop = self._fastest_stop(present.motion, blend_ns)
+        return self._executable(present, Found(stop, stop), now_ns)
 
-    def _fastest_stop(self, planned: PlannedMotion, blend_ns: int) -> Motion:
+    def _fastest_stop(self, motion: Motion, blend_ns: int) -> Motion:
         """Return the fastest stop of a motion, which may be as fast as the motion itself."""
-        braking = self.assumed.bounds.raised_to(planned.rest_from(blend_ns).unbraked.soon)
-        return fastest_stop(planned.state_at(blend_ns), braking)
+        braking = self.assumed.bounds.raised_to(motion.rest_from(blend_ns).unbraked.soon)
+        return fastest_stop(motion.at(blend_ns), braking)._replace(start_ns=blend_ns)
 
     def back(self, now_ns: int, way: np.ndarray) -> ExecutableTrajectory | None:
         """Return the slow motion by which the command goes back, rad, `[dof]`; None if limits leave no distance."""
         present = self._published.own
         blend_ns, bounds = self._blend_ns(present, now_ns), self.assumed.bounds
         rates = np.vstack([np.minimum(bounds.rates[0], _BACK * self.allowance.full_speed), bounds.rates[1:]])
-        begin = present.state_at(blend_ns).position
+        begin = present.motion.at(blend_ns).position
         end = np.clip(begin + way, bounds.position_min, bounds.position_max)
         motion = fastest(np.stack([begin, end]), rates, self._parameters.joint_names).motion
-        return self._executable(present, Found(motion, motion), blend_ns, now_ns)
+        motion = motion._replace(start_ns=blend_ns)
+        return self._executable(present, Found(motion, motion), now_ns)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
         """Return the motion in execution within lowered limits: slowed along its path or, failing that, stopped.
@@ -248,7 +252,7 @@ class TrajectoryMaker:
             return None
         require_begun(present, self._at(now_ns))
         blend_ns = self._blend_ns(present, now_ns)
-        rest, state = present.rest_from(blend_ns), present.state_at(blend_ns)
+        rest, state = present.motion.rest_from(blend_ns), present.motion.at(blend_ns)
 
         def beyond(motion: Motion, limits: JointLimits) -> str:
             return find_motion_violation(motion, limits.containing(state.position, state.position), steps=False)
@@ -264,9 +268,9 @@ class TrajectoryMaker:
         found = slow(rest, rates, self._parameters.joint_names, from_state=True, marks=marks)
         if isinstance(found, str) or beyond(found.motion, self.limits):
             return self.stop(now_ns)
-        steps = steps and steps._replace(times=found.times)
+        steps = steps and steps._replace(times=found.passes)
         within = Found(found.motion, found.motion, delay=found.motion.duration - rest.duration)
-        return self._executable(present, within, blend_ns, now_ns, steps=steps)
+        return self._executable(present, within, now_ns, steps=steps)
 
     # Refusals, and the message
 
@@ -293,36 +297,34 @@ class TrajectoryMaker:
 
     def _executable(
         self,
-        present: PlannedMotion,
+        present: ExecutableTrajectory,
         found: Found,
-        blend_ns: int,
         now_ns: int,
         *,
         task: Task | None = None,
         steps: Steps | None = None,
     ) -> ExecutableTrajectory:
         """Return the trajectory from the controller's present command on."""
-        motion, start_ns = found.motion if steps is None else with_steps(found.motion, steps), blend_ns
-        clock, state = self._published.motion_clock, present.state_at(blend_ns)
+        motion, blend_ns = found.motion if steps is None else with_steps(found.motion, steps), found.motion.start_ns
+        clock = self._published.motion_clock
         # A clock that is behind has not reached the present yet.
         begins_ns = max(present.start_ns, self._at(now_ns) - self._published.clock.unsure_ns)
         if blend_ns > begins_ns and (self._parameters.publish_lead_in or not present.follows):
-            before = present.between(begins_ns, blend_ns)
+            before = present.motion.between(begins_ns, blend_ns)
             if before.moves or task is None or not task.plan.is_complete:
-                motion, start_ns = continued(before, motion), begins_ns
+                motion = continued(before, motion)
         motion = motion.without_slivers()
-        points = points_of(motion)
+        points, begins_ns = points_of(motion), motion.start_ns + clock.behind_ns(now_ns)
         require_written(points)
-        meant = PlannedMotion(blend_ns - found.into_ns, found.planned)
+        seam = present.motion.at(blend_ns).beyond(found.meant.at(blend_ns)) if present.follows else None
         return ExecutableTrajectory(
             motion=motion,
-            start_ns=start_ns,
-            stamp_ns=0 if clock.is_scaled else self._published.clock.to_robot(start_ns + clock.behind_ns(now_ns)),
+            stamp_ns=0 if clock.is_scaled else self._published.clock.to_robot(begins_ns),
             points=points,
             due_ns=blend_ns,
-            meant=meant,
+            meant=found.meant,
             plan=task and task.plan,
             delay=found.delay,
             dropped=0 if task is None else task.dropped,
-            seam_offset=State(*state.beyond(meant.state_at(blend_ns))) if present.follows else None,
+            seam_offset=None if seam is None else State(*seam),
         )

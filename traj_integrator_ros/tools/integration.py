@@ -124,7 +124,7 @@ def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters
         plan = plan_of_sequence(request, row, dt, 0)
         if recorded is not None:
             plan = replace(plan, steps=plan.steps[:-1], actions=plan.actions[:-1])
-        motions.append(reference(plan, 0, 0, None, None, interpolation).planned.motion)
+        motions.append(reference(plan, 0, 0, None, None, interpolation).motion)
     return motions
 
 
