@@ -17,6 +17,7 @@ try:
         blend,
         interpolate,
         points,
+        profile,
         shift,
         spline,
         states_at,

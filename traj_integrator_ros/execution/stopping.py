@@ -6,8 +6,7 @@ position, so both are checked here. Stops end every sequence: the formula takes 
 
 from __future__ import annotations
 
-from itertools import accumulate
-from math import ceil, isfinite
+from math import isfinite
 
 import numpy as np
 from ruckig import InputParameter, Result, Ruckig
@@ -17,7 +16,7 @@ from . import native
 from .bounds import Bounds
 from .limits import OUTWARD, extremes, keeps
 from .motion import BESIDE, SHORTEST_GAP, SIZE, Motion, State, resting, united
-from .tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, SAME, SECOND_NS, whole_ns
+from .tolerances import MOMENT_S, ROUNDING, SAME
 
 _BARELY = 1e-4
 """Share by which a motion may exceed a limit of acceleration that depends on its direction."""
@@ -107,8 +106,7 @@ def _solved(
 ) -> Motion | None:
     """Return ruckig's motion of one joint to rest at a place, which takes at least some s; None if there is none.
 
-    Its segments are cubics with knots at whole nanoseconds, as in messages. A quintic over the whole duration removes
-    the rounding error at its end. A joint beyond its limits comes back as fast as it may.
+    A joint beyond its limits comes back as fast as it may.
 
     Args:
         place: rad.
@@ -136,30 +134,9 @@ def _solved(
     except Exception:  # It reports failures in several ways.
         return None
     (profile,) = trajectory.profiles[0]
-    brake, duration = profile.brake, ceil(trajectory.duration * SECOND_NS) * NANOSECOND_S
-    spans, jerks = (brake.t, brake.j) if brake.duration > 0 else ((), ())
-    ends = [min(whole_ns(end) * NANOSECOND_S, duration) for end in accumulate([*spans, *profile.t])]
-    knots, pieces = [0.0], []
-    for end, jerk in zip([*ends[:-1], duration], [*jerks, *profile.j], strict=True):
-        if (h := end - knots[-1]) > 0:
-            knots.append(end)
-            pieces.append((p, v, a / 2, jerk / 6))
-            p, v, a = p + h * (v + h * (a / 2 + h * jerk / 6)), v + h * (a + h * jerk / 2), a + h * jerk
-    # In numbers, since arrays of one joint take five times as long.
-    t = knots[-1]
-    q, w, u = (place - p) / t**3, -v / t**2, -a / (2 * t)
-    c, d, e = 10 * q - 4 * w + u, (7 * w - 15 * q - 2 * u) / t, (6 * q - 3 * w + u) / t**2
-    more = [
-        (
-            s**3 * (c + s * (d + s * e)),
-            s**2 * (3 * c + s * (4 * d + 5 * s * e)),
-            s * (3 * c + s * (6 * d + 10 * s * e)),
-            c + s * (4 * d + 10 * s * e),
-            d + 5 * s * e,
-            e,
-        )
-        for s in knots[:-1]
-    ]
-    coefficients = np.array(more)
-    coefficients[:, :4] += pieces
-    return Motion(np.array(knots), coefficients[:, :, None], ends_at_rest=True)
+    brake = profile.brake
+    before = (brake.t, brake.j) if brake.duration > 0 else ((), ())
+    spans, jerks = (np.array([*first, *then]) for first, then in zip(before, (profile.t, profile.j), strict=True))
+    knots, coefficients = np.empty(len(spans) + 1), np.empty((len(spans), SIZE, 1))
+    count = native.profile(np.array(start), spans, jerks, place, knots, coefficients)
+    return Motion(knots[: count + 1], coefficients[:count], ends_at_rest=True) if count else None

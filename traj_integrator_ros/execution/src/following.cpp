@@ -114,10 +114,9 @@ class Blend {
     if (way_.jerks.empty()) {
       sum_ = plan_;
     } else {
-      const double lasts = given_.until, shift_by = moved_ ? way_.at(count_, 0) : 0;  // what is left goes over all of the time
-      const double q = (shift_by - way_.at(count_, 0)) / (lasts * lasts * lasts), w = -way_.at(count_, 1) / (lasts * lasts);
-      const double u = -way_.at(count_, 2) / (2 * lasts), cubic = 10 * q - 4 * w + u;
-      const double left[kLargestSize] = {0, 0, 0, cubic, (7 * w - 15 * q - 2 * u) / lasts, (6 * q - 3 * w + u) / (lasts * lasts)};
+      const double shift_by = moved_ ? way_.at(count_, 0) : 0;
+      double left[kLargestSize];  // It goes over all of the time.
+      grow(given_.until, {shift_by - way_.at(count_, 0), -way_.at(count_, 1), -way_.at(count_, 2)}, left);
       for (long piece = 0; piece < grid_.first[count_]; ++piece) add(left, 0, piece);
       for (long piece = grid_.first[count_]; piece < pieces_; ++piece) sum_[piece * kLargestSize] += shift_by;
       sum_[0] = start_.position, sum_[1] = start_.velocity, sum_[2] = start_.acceleration / 2;  // without rounding

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "motions.h"
@@ -76,31 +77,38 @@ long stop(const State& begin, double most_acceleration, double most_jerk, double
   const double peak = std::min(std::sqrt(std::max(peak_square, 0.0)), most_acceleration);
   const double more = missing - (2 * peak * peak - own * own) / (2 * jerk), holds = more > 0 ? more / peak : 0;
   const double spans[kStopPieces] = {back, std::max(peak - own, 0.0) / jerk, holds, peak / jerk};
-  const double jerks[kStopPieces] = {against, way * jerk, 0, -way * jerk}, lasts = spans[0] + spans[1] + spans[2] + spans[3];
-  if (!(lasts < kLongestStop) || !std::isfinite(peak_square) || !std::isfinite(begin.position)) return 0;
-  State x = begin;
+  const double jerks[kStopPieces] = {against, way * jerk, 0, -way * jerk};
+  return profile(begin, spans, jerks, kStopPieces, nullptr, knots, coefficients);
+}
+
+long profile(State x, const double* spans, const double* jerks, long count, const double* place, double* knots,
+             double* coefficients) {
+  const double lasts = std::accumulate(spans, spans + count, 0.0);
+  if (!(lasts < kLongestStop) || !std::isfinite(lasts + x.position)) return 0;
   double time = 0;
   long pieces = 0;
   knots[0] = 0;
-  std::fill_n(coefficients, kStopPieces * kLargestSize, 0.0);
-  for (long place = 0; place < kStopPieces; ++place) {
-    time += spans[place];
-    const double knot = place == kStopPieces - 1 ? whole(lasts) : whole(time);
+  std::fill_n(coefficients, count * kLargestSize, 0.0);
+  for (long i = 0; i < count; ++i) {
+    time += spans[i];
+    const double knot = whole(i == count - 1 ? lasts : time);
     const Interval interval(knot - knots[pieces]);
     if (interval.step <= 0) continue;
-    const double cubic[] = {x.position, x.velocity, x.acceleration / 2, jerks[place] / 6};
+    const double cubic[] = {x.position, x.velocity, x.acceleration / 2, jerks[i] / 6};
     std::copy_n(cubic, 4, coefficients + pieces * kLargestSize);
     knots[++pieces] = knot;
-    x = interval.after(x, jerks[place]);
+    x = interval.after(x, jerks[i]);
   }
   if (pieces == 0) {
-    coefficients[0] = x.position;
+    coefficients[0] = place == nullptr ? x.position : *place;
     knots[++pieces] = 1e-9;
     return pieces;
   }
-  // What rounding has left grows from nothing over all of the time, by a quartic: the end may be anywhere.
-  const double span = knots[pieces], dv = -x.velocity, da = -x.acceleration, square = span * span;
-  const double growing[kLargestSize] = {0, 0, 0, (dv - da * span / 3) / square, (da * span / 4 - dv / 2) / (square * span), 0};
+  // What rounding has left grows from nothing over all of the time.
+  const double span = knots[pieces], dv = -x.velocity, da = -x.acceleration;
+  const double free = span * (dv / 2 - da * span / 12);  // by a quartic
+  double growing[kLargestSize];
+  grow(span, {place == nullptr ? free : *place - x.position, dv, da}, growing);
   for (long piece = 0; piece < pieces; ++piece) {
     double moved[kLargestSize];
     std::copy_n(growing, kLargestSize, moved);

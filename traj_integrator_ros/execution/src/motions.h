@@ -81,6 +81,9 @@ void spline(const Knots& knots, const double* rows, long dof, const double* firs
 // whether it had to.
 bool widen(const Pieces& motion, double* ranges);
 
+// Coefficients [kLargestSize] of the quintic that grows from nothing to a state in `span` seconds.
+void grow(double span, const State& to, double* out);
+
 // joints.cpp
 
 // Unites motions of single joints, of size 6, with knots at whole nanoseconds: `knots` begins with `more` others, and
@@ -94,6 +97,12 @@ constexpr long kStopPieces = 4;
 // Writes the fastest stop of a joint, as knots [kStopPieces + 1] and coefficients [kStopPieces, 6]; returns the number
 // of pieces, 0 if there is no stop. An acceleration beyond its own comes back first.
 long stop(const State& begin, double most_acceleration, double most_jerk, double* knots, double* coefficients);
+
+// Writes the motion of a joint with jerks [count] for so many seconds each, at whole nanoseconds, to rest: knots
+// [count + 1] and coefficients [count, kLargestSize]; returns the number of pieces, 0 if it takes forever. What rounding
+// leaves is removed: at the place, or of velocity and acceleration only if that is null.
+long profile(State begin, const double* spans, const double* jerks, long count, const double* place, double* knots,
+             double* coefficients);
 
 // interpolant.cpp
 

@@ -90,6 +90,13 @@ void shift(double* coefficients, long size, double by, long dof) {
   }
 }
 
+void grow(double span, const State& to, double* out) {
+  const double p = to.position / (span * span * span), v = to.velocity / (span * span), a = to.acceleration / (2 * span);
+  const double numbers[kLargestSize] = {0, 0, 0, 10 * p - 4 * v + a, (7 * v - 15 * p - 2 * a) / span,
+                                        (6 * p - 3 * v + a) / (span * span)};
+  std::copy_n(numbers, kLargestSize, out);
+}
+
 void cut(const Pieces& motion, long joint, double begin, double end, long& piece, double* out) {
   const double middle = (begin + end) / 2, *const times = motion.knots.times;
   const long last = motion.knots.count - 1;

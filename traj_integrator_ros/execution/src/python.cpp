@@ -110,6 +110,14 @@ int64_t py_stop(In<2> states, In<1> acceleration, In<1> jerk, double gap, double
   return unite(motions.data(), joints, 0, gap, beside, knots.begin(), out.begin());
 }
 
+// 0 pieces if it takes forever.
+int64_t py_profile(In<1> begin, In<1> spans, In<1> jerks, double place, Out<1> knots, Out<3> out) {
+  const long count = spans.shape[0];
+  require(count > 0 && begin.is({3}) && jerks.is({count}) && knots.is({count + 1}) && out.is({count, kLargestSize, 1}));
+  const State state{begin.begin()[0], begin.begin()[1], begin.begin()[2]};
+  return profile(state, spans.begin(), jerks.begin(), count, &place, knots.begin(), out.begin());
+}
+
 void py_interpolate(In<1> times, In<1> knots, In<2> rows, bool increments, bool rests, In<1> most_moved, Out<3> out,
                     Out<1> noise) {
   const long count = times.shape[0], dof = rows.shape[1], pieces = count - 1 + (rests ? std::min(count - 1, 2L) : 0);
@@ -151,6 +159,7 @@ PyMethodDef methods[] = {
     method<py_points>("points", "Position, velocity and acceleration of points at knots."),
     method<py_united>("united", "Motions of single joints as one of all joints."),
     method<py_stop>("stop", "The fastest stops of all joints as one motion."),
+    method<py_profile>("profile", "The motion of a joint to rest at a place by given jerks."),
     method<py_interpolate>("interpolate", "The smooth motion near rows."),
     method<py_track>("track", "The way of joints to their plan within bounds."),
     method<py_blend>("blend", "The blend from a command to a plan within bounds."),
