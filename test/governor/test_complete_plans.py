@@ -28,8 +28,9 @@ from plans_within_limits import (
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violations
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.stopping import fastest_stop
-from traj_integrator_ros.governor.reference import Interpolation, reference
+from traj_integrator_ros.governor.reference import reference
 from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.parameters.parameters import NodeParameters
 from traj_integrator_ros.requests.plan import Plan
 from traj_integrator_ros.requests.rejection import RejectionReason
 
@@ -234,11 +235,11 @@ def test_a_turn_between_two_samples_is_as_smooth_as_planned(halfway: float) -> N
 
 def goal_in_motion(goal: float, lasts: float, *, says_rest: bool) -> Motion:
     """The motion of a plan with one point, for a joint that moves at 1.5 rad/s."""
-    interpolation = Interpolation(0.01, bounds(1, velocity=2.0, acceleration=10.0, jerk=500.0), slows=True)
+    parameters, limits = NodeParameters.of(("joint",), limits__action="retime"), bounds(1, velocity=2.0, jerk=500.0)
     rest = np.array([[np.nan], [0.0]]) if says_rest else None
     plan = Plan(MAPS["clique"], np.full(1, lasts), np.full((1, 1), goal), None, 0, is_complete=True, velocities=rest)
     before = State(np.zeros(1), np.full(1, 1.5), np.zeros(1))
-    return reference(plan, 0, 0, before, before, interpolation).motion
+    return reference(plan, 0, 0, before, before, parameters, limits).motion
 
 
 @pytest.mark.parametrize("says_rest", [True, False])

@@ -8,13 +8,14 @@ from execution_cases import bounds
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.governor.reference import Interpolation, reference
+from traj_integrator_ros.governor.reference import reference
 from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.parameters.parameters import NodeParameters
 from traj_integrator_ros.requests.plan import Plan
 from traj_integrator_ros.requests.rejection import Rejected
 
 DT, ORIGIN_NS = 0.02, 10**12
-INTERPOLATION = Interpolation(0.01, bounds(1))
+PARAMETERS = NodeParameters.of(("joint",))
 LINE = 0.5 * DT * np.arange(1, 33)
 
 
@@ -25,7 +26,7 @@ def commanded(position: float, velocity: float) -> State:
 def read(rows: np.ndarray, begin: State, space: str = "clique", **changes: object) -> Motion:
     plan = Plan(MAPS[space], np.full(len(rows), DT), rows[:, None], None, ORIGIN_NS)
     plan = Plan(**{**plan.__dict__, **changes}) if changes else plan
-    return reference(plan, ORIGIN_NS, ORIGIN_NS, begin, begin, INTERPOLATION).motion
+    return reference(plan, ORIGIN_NS, ORIGIN_NS, begin, begin, PARAMETERS, bounds(1)).motion
 
 
 @pytest.mark.parametrize("place", [0.0, 0.3])

@@ -17,10 +17,9 @@ from ..execution.stopping import fastest_stop
 from ..execution.tolerances import NANOSECOND_S, SAME
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import ACTION_WARN, END_STOP
+from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP, GRIPPER
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, require_finite
-from .reference import Interpolation
 from .slow import slow
 from .stop import stopped_at_end
 
@@ -37,8 +36,8 @@ class Task(NamedTuple):
     """A plan, and the command where the motion to it begins."""
 
     plan: Plan
-    reference: Callable[[Interpolation], Reference]
-    """Interpolates the plan."""
+    reference: Callable[[], Reference]
+    """Interpolates the plan, in any thread."""
     begin_ns: int
     state: State
     """Commanded state at that time."""
@@ -72,32 +71,33 @@ class Found(NamedTuple):
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def motion_to(task: Task, parameters: NodeParameters, interpolation: Interpolation, *, slows: bool) -> Found:
+def motion_to(task: Task, parameters: NodeParameters, assumed: Bounds, *, slows: bool) -> Found:
     """Return the motion from the command to a plan and along it: steps 4 to 7 of a sequence, in any thread.
 
     Args:
         task: the plan and the command.
         parameters: the node's configuration.
-        interpolation: what the interpolation of plans depends on, limits among it.
+        assumed: limits, with assumed values where none is given.
         slows: whether a plan that exceeds limits may be slowed now, which takes longer.
 
     Raises:
         Rejected: limits_violated, non_finite_result or brake_impossible.
 
     """
-    reference, limits = task.reference(interpolation), task.limits
-    planned, bounds = reference.motion, interpolation.assumed.containing(*limits.range_of("position"))
+    reference, limits = task.reference(), task.limits
+    planned, bounds = reference.motion, assumed.containing(*limits.range_of("position"))
     require_finite("motion", planned.coefficients, RejectionReason.NON_FINITE_RESULT)
     rest = planned.rest_from(task.begin_ns)
     if reference.keeps_limits:  # Neither the interpolation of its points nor the blend to it counts as a violation.
         limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
     bounds = bounds.raised_to(rest.valid)
     meant, into = _ended(rest, task, bounds, parameters), (task.begin_ns - planned.start_ns) * NANOSECOND_S
-    blend = _Blend(task, parameters, bounds, limits, _most_apart(interpolation), reference.keeps_limits)
+    blend = _Blend(task, parameters, bounds, limits, _most_apart(parameters, assumed), reference.keeps_limits)
     found = blend.judged(meant, reference.passes - into)
-    if found.fault and slows and interpolation.slows and meant.plan_from < meant.duration:
+    slows = slows and parameters.limits_action == ACTION_RETIME
+    if found.fault and slows and meant.plan_from < meant.duration:
         moves = bool((np.abs(task.state.known[1:]) > SAME[1:]).any())
-        found, into = blend.slowed(meant, found, interpolation.assumed, moves=moves), into if moves else 0.0
+        found, into = blend.slowed(meant, found, assumed, moves=moves), into if moves else 0.0
     warnings = [Rejected(RejectionReason.NOT_FASTEST, f"points: {reference.why_slow}")] if reference.why_slow else []
     if found.fault:
         warnings.append(Rejected(RejectionReason.LIMITS, found.fault))
@@ -191,8 +191,7 @@ class _Blend(NamedTuple):
         return follow(state, motion, bounds, self.parameters.publish_bandwidth, self.task.floating)
 
 
-def _most_apart(interpolation: Interpolation) -> np.ndarray:
+def _most_apart(parameters: NodeParameters, assumed: Bounds) -> np.ndarray:
     """Return the largest distances at which a chunk is followed, rad, `[dof]`: grippers go as fast as they can."""
-    assumed, grippers = interpolation.assumed, interpolation.grippers
     most = np.minimum(_MOST_APART, _OF_RANGE * (assumed.position_max - assumed.position_min))
-    return most if grippers is None else np.where(grippers, np.inf, most)
+    return np.where(parameters.of_kind(GRIPPER), np.inf, most)

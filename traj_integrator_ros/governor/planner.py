@@ -212,7 +212,7 @@ class Planner:
         if not task.plan.is_complete and len(task.plan.steps) <= _LONG:
             work = _at_once(maker.motion_to, task, slows=False)
             refused = work.exception()
-            if refused is None or refused.reason is not RejectionReason.LIMITS or not maker.interpolation.slows:
+            if refused is None or refused.reason is not RejectionReason.LIMITS or not maker.slows:
                 return work
         work = self._threads.submit(maker.motion_to, task, slows=True)
         work.add_done_callback(lambda _: self._wake())

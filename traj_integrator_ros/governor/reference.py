@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,43 +17,25 @@ from ..execution.steps import Steps
 from ..execution.stopping import fastest_to
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
 from ..kernels import BsplineLayout
-from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, GRIPPER
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .complete_plan import complete_motion
 
-_NO_LIMITS = JointLimits()
 _CUBIC = 3
 _OF_SPEED = 0.8
 """Share of the limit of velocity with which a gripper goes to rows that jump: splines through such rows are faster."""
 
 
-class Interpolation(NamedTuple):
-    """What the interpolation of a plan depends on besides the plan."""
-
-    rest_tolerance: float
-    """Speed up to which a plan counts as resting, rad/s."""
-    assumed: Bounds
-    """Limits, with assumed values where none is given."""
-    limits: JointLimits = _NO_LIMITS
-    """Limits as given."""
-    grippers: np.ndarray | None = None
-    """Joints, bool `[dof]`, whose rows may jump: they go there as fast as they can; None: no joint does."""
-    slows: bool = False
-    """True if a plan that exceeds limits is to be slowed, so that it may end later."""
-
-    @staticmethod
-    def of(parameters: NodeParameters, assumed: Bounds) -> Interpolation:
-        """Return what parameters say."""
-        grippers, slows = parameters.of_kind(GRIPPER), parameters.limits_action == ACTION_RETIME
-        given = grippers if grippers.any() else None
-        return Interpolation(parameters.publish_rest_tolerance, assumed, parameters.joint_limits, given, slows)
-
-
 def reference(
-    plan: Plan, origin_ns: int, at_ns: int, before: State | None, begin: State | None, interpolation: Interpolation
+    plan: Plan,
+    origin_ns: int,
+    at_ns: int,
+    before: State | None,
+    begin: State | None,
+    parameters: NodeParameters,
+    assumed: Bounds,
 ) -> Reference:
     """Return what a plan means.
 
@@ -68,23 +49,24 @@ def reference(
         at_ns: when it begins to be executed, ns.
         before: the commanded state when its first step begins; None if the plan has a start.
         begin: the commanded state when it begins to be executed; None likewise.
-        interpolation: see `Interpolation`.
+        parameters: the node's configuration.
+        assumed: limits, with assumed values where none is given.
 
     Raises:
         Rejected: limits_violated, if a goal cannot be reached.
 
     """
-    assumed = interpolation.assumed
+    slows = parameters.limits_action == ACTION_RETIME
     if _is_goal(plan) and np.isfinite(assumed.velocity).all():
         if not plan.is_complete or begin.velocity.any():
             goal = _goal(plan, origin_ns, at_ns, begin, assumed)
             in_time = goal.motion.duration <= goal.passes[-1] + ROUNDING
-            if not plan.is_complete or in_time or interpolation.slows:
+            if not plan.is_complete or in_time or slows:
                 return goal
     if plan.is_complete:
-        found = complete_motion(plan, before, interpolation.limits, assumed, slows=interpolation.slows)
+        found = complete_motion(plan, before, parameters.joint_limits, assumed, slows=slows)
         return found._replace(motion=found.motion._replace(start_ns=origin_ns))
-    motion = _chunk(plan, plan.start or before, interpolation)
+    motion = _chunk(plan, plan.start or before, parameters, assumed.velocity)
     passes = plan.ends - motion.start_ns * NANOSECOND_S
     return Reference(motion._replace(start_ns=origin_ns + motion.start_ns), passes)
 
@@ -109,13 +91,13 @@ def _goal(plan: Plan, origin_ns: int, at_ns: int, begin: State, assumed: Bounds)
     return Reference(motion._replace(start_ns=at_ns), passes)
 
 
-def _chunk(plan: Plan, begin: State, interpolation: Interpolation) -> Motion:
+def _chunk(plan: Plan, begin: State, parameters: NodeParameters, fastest: np.ndarray) -> Motion:
     """Return the interpolant of a chunk that begins in a state; its start counts from the first step."""
-    if plan.is_positions and plan.spline is None and interpolation.grippers is not None:
-        plan = _paced(plan, begin.position, interpolation.assumed.velocity, interpolation.grippers)
+    if plan.is_positions and plan.spline is None and GRIPPER in parameters.kinds:
+        plan = _paced(plan, begin.position, fastest, parameters.of_kind(GRIPPER))
     if plan.spline is not None or not (plan.is_positions or plan.is_velocities):
         return exact_motion(plan, begin)
-    steps, rows, tolerance = plan.steps, plan.actions, interpolation.rest_tolerance
+    steps, rows, tolerance = plan.steps, plan.actions, parameters.publish_rest_tolerance
     if plan.is_velocities:
         rests = bool((np.abs(rows[-1]) <= tolerance).all())
         return fit(steps, rows, rests, start=begin.position).motion

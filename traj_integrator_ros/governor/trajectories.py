@@ -16,7 +16,7 @@ from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
 from ..limits.joint_limits import JointLimits, assumed_limits, find_violation, limits_lacking
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
+from ..parameters.table import ACTION_RETIME, ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .beginning import Beginning
@@ -25,7 +25,7 @@ from .executable import ExecutableTrajectory, require_written, schedule
 from .measured import JointStates
 from .monitor import allowance_of
 from .planned_motion import Found, Task, motion_to
-from .reference import Interpolation, reference, steps_of_rows, stops_of, with_standing
+from .reference import reference, steps_of_rows, stops_of, with_standing
 from .slow import fastest, gently, slow
 
 SPARE_NS = 6_000_000
@@ -66,7 +66,8 @@ class TrajectoryMaker:
         self.allowance = allowance_of(parameters)
         """Allowed distances of joints from their command."""
         self._switched = parameters.switched
-        self.interpolation = Interpolation.of(parameters, self.assumed.bounds)
+        self.slows = parameters.limits_action == ACTION_RETIME
+        """True if a plan that exceeds limits is slowed."""
         self.beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
 
     # When a plan begins, by the motion's clock
@@ -112,7 +113,7 @@ class TrajectoryMaker:
         state = present.motion.at(begin_ns)
         if 0 < dropped == len(plan.steps):  # The controller goes to its beginning for the sequences that follow.
 
-            def read(_: Interpolation) -> Reference:
+            def read() -> Reference:
                 return Reference(present.motion, np.empty(0))
 
         elif plan.untimed:
@@ -133,7 +134,7 @@ class TrajectoryMaker:
             limits = limits.containing(measured.position, measured.position)
         return Task(plan, read, begin_ns, state, stopped, floating, limits, dropped)
 
-    def _reader(self, plan: Plan, present: ExecutableTrajectory, begin_ns: int) -> Callable[[Interpolation], Reference]:
+    def _reader(self, plan: Plan, present: ExecutableTrajectory, begin_ns: int) -> Callable[[], Reference]:
         """Return a function, for any thread, that interpolates a plan."""
         origin_ns, begin = self._origin_ns(plan, begin_ns), present.motion.at(begin_ns)
         # Errors of what is commanded must not come back as plans: actions continue the plan before.
@@ -141,23 +142,24 @@ class TrajectoryMaker:
         before = (continues and self._published.meant_at(origin_ns)) or present.motion.at(origin_ns)
         if len(switched := self._switched):
             before, begin = (state.held(switched, begin.position[switched]) for state in (before, begin))
-        return partial(reference, self._standing(plan, begin), origin_ns, begin_ns, before, begin)
+        given = self._standing(plan, begin), origin_ns, begin_ns, before, begin
+        return partial(reference, *given, self._parameters, self.assumed.bounds)
 
     def _standing(self, plan: Plan, state: State) -> Plan:
         """Return a plan in which switched joints stand where they are, in place of their steps."""
         return with_standing(plan, self._switched, state.position[self._switched]) if len(self._switched) else plan
 
-    def _along(self, path: Plan, stop: Motion, begin_ns: int, interpolation: Interpolation) -> Reference:
+    def _along(self, path: Plan, stop: Motion, begin_ns: int) -> Reference:
         """Return the motion that stops the present one, and then passes a path as fast as limits allow."""
         begins = stop.duration if stop.duration > MOMENT_S else 0.0
         rows = np.vstack([stop.end.position, path.actions])
-        found = fastest(rows, interpolation.assumed.rates, self._parameters.joint_names)
+        found = fastest(rows, self.assumed.bounds.rates, self._parameters.joint_names)
         motion = stop.then(found.motion) if begins else found.motion
         return Reference(motion._replace(start_ns=begin_ns), begins + found.passes[1:], why_slow=found.why_slow)
 
     def motion_to(self, task: Task, *, slows: bool) -> Found:
         """Return the motion to a plan; see `motion_to`. Raises Rejected."""
-        return motion_to(task, self._parameters, self.interpolation, slows=slows)
+        return motion_to(task, self._parameters, self.assumed.bounds, slows=slows)
 
     def begun(self, task: Task, present: ExecutableTrajectory, now_ns: int) -> Task | None:
         """Return the task of a motion that was found, begun when it can; None if the command is elsewhere by then.

@@ -12,7 +12,7 @@ import numpy as np
 from ..execution.bounds import Bounds
 from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
-from ..governor.reference import Interpolation, reference
+from ..governor.reference import reference
 from ..governor.stop import stopped_at_end
 from ..limits.joint_limits import JointLimits, assumed_limits
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
@@ -113,7 +113,7 @@ def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters
     It passes all positions, even where that exceeds limits. `request` is the checked sequence.
     """
     free = np.full(request.actions.shape[2], np.inf)
-    interpolation = Interpolation(node.publish_rest_tolerance, Bounds(-free, free, free, free, free))
+    bounds = Bounds(-free, free, free, free, free)
     recorded, dt = None if request.spline is not None else sequence.recorded, 0.0
     if isinstance(request.dt, float) and sequence.fields["dt"].dtype != np.float32:
         request, dt = request._replace(dt=None), request.dt  # The float32 of a request would round it.
@@ -124,7 +124,7 @@ def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters
         plan = plan_of_sequence(request, row, dt, 0)
         if recorded is not None:
             plan = replace(plan, steps=plan.steps[:-1], actions=plan.actions[:-1])
-        motions.append(reference(plan, 0, 0, None, None, interpolation).motion)
+        motions.append(reference(plan, 0, 0, None, None, node, bounds).motion)
     return motions
 
 
