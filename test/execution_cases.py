@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from traj_integrator_ros.execution.bounds import Bounds
-from traj_integrator_ros.execution.following import Followed, follow
+from traj_integrator_ros.execution.following import follow
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline
@@ -63,12 +63,12 @@ def largest(motion: Motion, order: int) -> float:
 
 def followed_from(
     state: tuple[object, ...], plan: Motion, limits: Bounds | tuple[float, ...] = (2.0, 10.0, 500.0),
-    floating: np.ndarray | None = None,
-) -> Followed | None:  # fmt: skip
+    floating: np.ndarray | None = None, most_apart: float = np.inf,
+) -> Motion | None:  # fmt: skip
     """Follow a plan from a position, velocity and acceleration, or less: then the others are 0.
 
     Limits are those of velocity, acceleration and jerk, the same for all joints.
     """
     begin = State(*(np.broadcast_to(np.asarray(part, float), plan.dof).copy() for part in (*state, 0.0, 0.0)[:3]))
     within = limits if isinstance(limits, Bounds) else bounds(plan.dof, *limits)
-    return follow(begin, plan, within, BANDWIDTH, floating)
+    return follow(begin, plan, within, BANDWIDTH, floating, most_apart)

@@ -91,11 +91,9 @@ class SimulatedNode:
         """Let the controller execute a motion that began a second ago and is in a given state at a time."""
         position, velocity, acceleration = self._state(*state)
         begin = position - velocity + acceleration / 2
-        motion = Motion(
-            np.array([0.0, 1.0 + lasts]), np.stack([begin, velocity - acceleration, acceleration / 2])[None]
-        )
-        since_ns = ns(at - 1)
-        self.published.record(ExecutableTrajectory(since_ns, motion), since_ns)
+        pieces, since_ns = np.stack([begin, velocity - acceleration, acceleration / 2])[None], ns(at - 1)
+        motion = Motion(np.array([0.0, 1.0 + lasts]), pieces, start_ns=since_ns)
+        self.published.record(ExecutableTrajectory(motion), since_ns)
 
     def _state(self, *parts: object) -> State:
         return State(*(np.broadcast_to(np.asarray(part, float), self.dof).copy() for part in (*parts, 0.0, 0.0)[:3]))

@@ -61,9 +61,10 @@ class NodeCore(Executor):
         """Put the controller in the middle of a motion of this node, in a state from which it continues."""
         p, v, a = state
         self.joint_state(p, v, now_ns)
-        motion = Motion(np.array([0.0, 2.0]), np.stack([p - v + a / 2, v - a, a / 2])[None])
+        pieces = np.stack([p - v + a / 2, v - a, a / 2])[None]
         since_ns = now_ns - 10**9
-        self.published.record(ExecutableTrajectory(since_ns, motion), since_ns)
+        motion = Motion(np.array([0.0, 2.0]), pieces, start_ns=since_ns)
+        self.published.record(ExecutableTrajectory(motion), since_ns)
 
     def assumed_bounds(self) -> Bounds:
         """Return the bounds that the node assumes if none are given."""

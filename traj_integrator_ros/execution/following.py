@@ -9,8 +9,6 @@ on it to the last bit. `src/following.cpp` finds it within a horizon.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from . import native
@@ -29,21 +27,17 @@ _MORE_KNOTS = 204
 """Number of knots that a blend may need in addition to twice those of its plan."""
 
 
-class Followed(NamedTuple):
-    """A blend from the command to a plan, and the motion along it."""
-
-    motion: Motion
-    shift: np.ndarray
-    """Shift of the plan's end, rad, `[D]`: not 0 for joints that follow velocities, or whose plan ends beyond a limit.
-    """
-    apart: np.ndarray
-    """Largest distance from a plan beyond bounds that the bounds add, rad, `[D]`; 0 for plans within them."""
-
-
 def follow(
-    start: State, plan: Motion, bounds: Bounds, bandwidth: float, floating: np.ndarray | None = None
-) -> Followed | None:
+    start: State,
+    plan: Motion,
+    bounds: Bounds,
+    bandwidth: float,
+    floating: np.ndarray | None = None,
+    most_apart: np.ndarray | float = np.inf,
+) -> Motion | None:
     """Return the motion that begins in a state and blends into a plan; None if a joint cannot reach the plan.
+
+    The end of joints that follow velocities, or whose plan ends beyond a limit, may be elsewhere than in the plan.
 
     Args:
         start: the commanded state when the plan begins.
@@ -52,21 +46,22 @@ def follow(
         bandwidth: of the decay of differences, Hz.
         floating: joints that follow velocities only, bool `[D]`, so that their position is where these lead; None: no
             joint does.
+        most_apart: the largest distance that bounds may add to that from a plan beyond them, rad, `[D]`.
 
     """
     state, begin, tau = np.array(start.known), np.array(plan.begin), 1 / (2 * np.pi * bandwidth)
     if not plan.with_accelerations:  # it jumps in any case
         state[2] = begin[2]
     difference = np.abs(state - begin)
-    off, leads, shift = difference > SAME, plan.plan_from > 0, np.zeros(plan.dof)
+    off, leads = difference > SAME, plan.plan_from > 0
     floats = np.zeros(plan.dof, bool) if floating is None else floating & (off[1:].any(axis=0) | leads)
     if floating is not None and (alone := floating & ~floats).any():  # its velocity is reached already
-        shift = np.where(alone, state[0] - begin[0], 0.0)
-        plan, off[0], difference[0] = plan.moved(shift), off[0] & ~alone, difference[0] * ~alone
+        plan, off[0] = plan.moved(np.where(alone, state[0] - begin[0], 0.0)), off[0] & ~alone
+        difference[0] *= ~alone
     inside = bounds.kept_by(plan.valid)
     away = off.any(axis=0) | ~inside | leads
     if not np.count_nonzero(away):
-        return Followed(plan, shift, np.zeros(plan.dof))
+        return plan
     closing = difference[0] / (_OF_VELOCITY * bounds.velocity)
     until = plan.plan_from + _HORIZON * tau + float(closing.max(where=away & ~floats, initial=0.0))
     if not inside.all():
@@ -75,7 +70,8 @@ def follow(
     while until < _LONGEST_S:
         until = _end(plan, until)
         if (found := _blended(state, plan, bounds, tau, kinds, until)) is not None:
-            return found._replace(shift=found.shift + shift)
+            motion, apart = found
+            return None if (apart > most_apart).any() else motion
         if not plan.ends_at_rest and until >= plan.duration:
             break
         until *= 2
@@ -84,19 +80,17 @@ def follow(
 
 def _blended(
     state: np.ndarray, plan: Motion, bounds: Bounds, tau: float, kinds: np.ndarray, until: float
-) -> Followed | None:
-    """Return the blend that is over at a time, s; None if that is too early.
+) -> tuple[Motion, np.ndarray] | None:
+    """Return the blend that is over at a time, s, and how far bounds lead away from the plan; None if it is too early.
 
     `kinds`, int `[3, D]`, are 1 for joints that are not on their plan, that float, and whose plan keeps the bounds.
     """
     most, dof = 2 * len(plan.coefficients) + _MORE_KNOTS, plan.dof
-    knots, coefficients, shift, apart = np.empty(most), np.empty((most - 1, SIZE, dof)), np.empty(dof), np.empty(dof)
+    knots, coefficients, apart = np.empty(most), np.empty((most - 1, SIZE, dof)), np.empty(dof)
     steers = bounds.deceleration is not None
     of_plan = plan.coefficients, plan.knots, plan.ends_at_rest, steers, plan.plan_from, until, tau
-    count = native.blend(*of_plan, state, bounds.wide, bounds.stopping, kinds, knots, coefficients, shift, apart)
-    if not count:
-        return None
-    return Followed(plan._replace(knots=knots[: count + 1], coefficients=coefficients[:count]), shift, apart)
+    count = native.blend(*of_plan, state, bounds.wide, bounds.stopping, kinds, knots, coefficients, apart)
+    return (plan._replace(knots=knots[: count + 1], coefficients=coefficients[:count]), apart) if count else None
 
 
 def _last_beyond(plan: Motion, bounds: Bounds) -> float:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.following import Followed, follow
+from ..execution.following import follow
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State, united
 from ..execution.rows import Reference
@@ -62,8 +62,6 @@ class Found(NamedTuple):
     """Time by which the plan was slowed, s."""
     passes: np.ndarray = np.empty(0)
     """Times of the motion at the plan's rows, s, `[N]`."""
-    shift: np.ndarray | float = 0.0
-    """Shift of the planned motion by which it becomes the one that is followed, rad, `[dof]`."""
     fault: str = ""
     """Why the motion must not be executed, or limits that it exceeds although limits.action is warn."""
     warnings: tuple[Rejected, ...] = ()
@@ -106,7 +104,8 @@ def motion_to(task: Task, parameters: NodeParameters, assumed: Bounds, *, slows:
     kept = found.meant
     if 0 < into < planned.duration:  # A later plan may begin, by its stamp, before this one does.
         kept = planned.until(into).then(kept)
-    kept = kept.moved(found.shift) if np.count_nonzero(found.shift) else kept
+    shift = found.motion.end.position - kept.end.position
+    kept = kept.moved(shift) if (np.abs(shift) > SAME[0]).any() else kept
     return found._replace(meant=kept, warnings=tuple(warnings))
 
 
@@ -141,13 +140,13 @@ class _Blend(NamedTuple):
             fault = find_motion_violation(meant.valid, self.limits, steps=not self.keeps_limits)
             if fault and not warns:
                 return Found(None, meant, passes=passes, fault=fault)
-        followed = self._followed(meant)
-        if followed is None or (not warns and (followed.apart > self.most_apart).any()):
+        motion = self._followed(meant, np.inf if warns else self.most_apart)
+        if motion is None:
             fault = fault or find_motion_violation(meant.valid, self.limits) or _NO_BLEND
             return Found(None, meant, passes=passes, fault=fault)
-        if not fault and not (at_points and followed.motion is meant):
-            fault = find_motion_violation(followed.motion, self.limits, steps=False)
-        return Found(followed.motion, meant, passes=passes, shift=followed.shift, fault=fault)
+        if not fault and not (at_points and motion is meant):
+            fault = find_motion_violation(motion, self.limits, steps=False)
+        return Found(motion, meant, passes=passes, fault=fault)
 
     def slowed(self, meant: Motion, found: Found, assumed: Bounds, *, moves: bool) -> Found:
         """Blend into a motion that is slowed along its path; what was found before says why that is needed.
@@ -177,18 +176,18 @@ class _Blend(NamedTuple):
     def _whole(self, motion: Motion) -> Motion:
         """Return a motion with the blend to it, which then counts as planned; without it if there is none."""
         followed = self._followed(motion)
-        return motion if followed is None else followed.motion._replace(plan_from=0.0)
+        return motion if followed is None else followed._replace(plan_from=0.0)
 
-    def _followed(self, motion: Motion) -> Followed | None:
+    def _followed(self, motion: Motion, most_apart: np.ndarray | float = np.inf) -> Motion | None:
         state, bounds = self.task.state, self.bounds
         gap = np.abs(state.beyond(motion.begin)) > SAME
         # If accelerations jump within a plan, it may also begin with a jump.
         jumps = self.keeps_limits or not motion.with_accelerations
         if self.task.plan.is_complete and motion.plan_from <= 0 and not gap[: 2 if jumps else 3].any():
-            return Followed(motion, np.zeros(motion.dof), np.zeros(motion.dof))
+            return motion
         if self.keeps_limits or self.parameters.limits_action == ACTION_WARN:
             bounds = bounds.containing(*extremes(motion.valid)[:, 0])
-        return follow(state, motion, bounds, self.parameters.publish_bandwidth, self.task.floating)
+        return follow(state, motion, bounds, self.parameters.publish_bandwidth, self.task.floating, most_apart)
 
 
 def _most_apart(parameters: NodeParameters, assumed: Bounds) -> np.ndarray:

@@ -108,9 +108,9 @@ class Blend {
   }
 
   // The plan alone, if nothing was solved.
-  void write(double* coefficients, double* shift_of_end, double* apart) {
+  void write(double* coefficients, double* apart) {
     const long dof = given_.plan.dof;
-    shift_of_end[joint_] = apart[joint_] = 0;
+    apart[joint_] = 0;
     if (way_.jerks.empty()) {
       sum_ = plan_;
     } else {
@@ -120,7 +120,6 @@ class Blend {
       for (long piece = 0; piece < grid_.first[count_]; ++piece) add(left, 0, piece);
       for (long piece = grid_.first[count_]; piece < pieces_; ++piece) sum_[piece * kLargestSize] += shift_by;
       sum_[0] = start_.position, sum_[1] = start_.velocity, sum_[2] = start_.acceleration / 2;  // without rounding
-      shift_of_end[joint_] = shift_by;
       if (given_.kinds[2 * dof + joint_] == 0) {
         const Way other = free();
         for (long k = 0; k <= count_; ++k) apart[joint_] = std::max(apart[joint_], std::abs(way_.at(k, 0) - other.at(k, 0)));
@@ -335,12 +334,12 @@ class Blend {
 
 }  // namespace
 
-long blend(const BlendProblem& problem, double* knots, double* coefficients, double* shift, double* apart) {
+long blend(const BlendProblem& problem, double* knots, double* coefficients, double* apart) {
   const Grid grid(problem);
   for (long joint = 0; joint < problem.plan.dof; ++joint) {
     Blend one(problem, grid, joint);
     if (problem.kinds[joint] != 0 && !one.solve()) return 0;
-    one.write(coefficients, shift, apart);
+    one.write(coefficients, apart);
   }
   std::copy(grid.knots.begin(), grid.knots.end(), knots);
   return static_cast<long>(grid.knots.size()) - 1;

@@ -156,9 +156,9 @@ struct BlendProblem {
 
 constexpr long kMoreKnots = 204;  // of a blend, in addition to twice those of its plan
 
-// The blend from a command to a plan, and the rest of the plan: knots and coefficients [.., kLargestSize, dof]; how much
-// later positions differ from the plan's, and how far bounds that a plan exceeds lead away from it, [dof] each. Returns
-// the number of pieces; 0, after which the results are undefined, if a joint is not on its plan by `until`.
-long blend(const BlendProblem& problem, double* knots, double* coefficients, double* shift, double* apart);
+// The blend from a command to a plan, and the rest of the plan: knots and coefficients [.., kLargestSize, dof]; how far
+// bounds that a plan exceeds lead away from it, [dof]. Returns the number of pieces; 0, after which the results are
+// undefined, if a joint is not on its plan by `until`.
+long blend(const BlendProblem& problem, double* knots, double* coefficients, double* apart);
 
 }  // namespace traj_integrator::execution

@@ -139,16 +139,14 @@ int64_t py_track(In<1> steps, In<2> weights, double time_scale, In<1> start, In<
 // 0 pieces if the horizon is too short.
 int64_t py_blend(In<3> coefficients, In<1> given, bool rests, bool decelerates, double from, double until, double time_scale,
                  In<2> start, In<3> bounds, In<1> stopping, Given<const int64_t, 2> kinds, Out<1> knots, Out<3> out,
-                 Out<1> shift, Out<1> apart) {
+                 Out<1> apart) {
   const Pieces plan = motion_of(coefficients, given);
   const long most = 2 * plan.knots.count + kMoreKnots, dof = plan.dof;
   require(start.is({3, dof}) && bounds.is({2, kOrders, dof}) && stopping.is({dof}) && kinds.is({3, dof}) && until > 0);
-  require(knots.is({most}) && out.is({most - 1, kLargestSize, dof}) && shift.is({dof}) && apart.is({dof}));
+  require(knots.is({most}) && out.is({most - 1, kLargestSize, dof}) && apart.is({dof}));
   const BlendProblem problem{plan, rests, decelerates, from, until, time_scale, start.begin(), bounds.begin(), stopping.begin(),
                              kinds.begin()};
-  return aside(kKnotNumbers * plan.knots.count * dof, [&] {
-    return blend(problem, knots.begin(), out.begin(), shift.begin(), apart.begin());
-  });
+  return aside(kKnotNumbers * plan.knots.count * dof, [&] { return blend(problem, knots.begin(), out.begin(), apart.begin()); });
 }
 
 PyMethodDef methods[] = {
