@@ -21,10 +21,6 @@ class Steps(NamedTuple):
     times: np.ndarray
     values: np.ndarray
 
-    def later(self, by: float) -> Steps:
-        """Return the steps with times, s, that are later."""
-        return self._replace(times=self.times + by)
-
 
 def with_steps(motion: Motion, steps: Steps) -> Motion:
     """Return a motion with steps, in place of what their joints do in it.
