@@ -94,7 +94,9 @@ class Beginning:
             return path
         return replace(path, actions=path.actions[1:])
 
-    def mismatch(self, plan: Plan, present: ExecutableTrajectory, blend_ns: int, now_ns: int) -> str:
+    def mismatch(
+        self, plan: Plan, present: ExecutableTrajectory, blend_ns: int, command: np.ndarray, now_ns: int
+    ) -> str:
         """Describe how far a plan begins from where the robot is, or may be by then; empty if it is near enough.
 
         The robot may be anywhere between its measured position and its commands from the measurement until the plan's
@@ -103,7 +105,7 @@ class Beginning:
         and plans that begin elsewhere are not described, but rejected: deviation.
         """
         measured, at = self._measured(now_ns), self.published.motion_clock.at
-        at_ns, command, starts = at(now_ns), present.motion.at(blend_ns).position, plan.start is not None
+        at_ns, starts = at(now_ns), plan.start is not None
         # A single row is a position, and has no speed.
         paced = not starts and (plan.is_positions or plan.spline) and len(plan.steps) > plan.is_complete
         paced = bool(paced and plan.steps[0] <= _SAYS_ITSELF_S)

@@ -154,7 +154,10 @@ class _Blend(NamedTuple):
         `moves` says whether any joint does at the command. If none does, blend and plan are slowed together, so that
         joints stay on their common path.
         """
-        meant = meant if moves else self._freely(meant)._whole(meant)
+        if not moves:  # as if it kept its limits
+            free = replace(self.bounds, most=np.inf, deceleration=None).raised_to(meant.valid)
+            blend = self._replace(bounds=free.containing(*extremes(meant.valid)[:, 0]))._followed(meant)
+            meant = meant if blend is None else blend._replace(plan_from=0.0)  # All of it counts as planned.
         valid, rates = meant.valid, assumed.raised_to(meant.valid).rates
         begins = meant.duration - valid.duration
         rates = _OF_LIMITS * rates if moves else rates
@@ -168,23 +171,13 @@ class _Blend(NamedTuple):
                 return again._replace(delay=later.duration - meant.duration)
         return found._replace(fault=f"{found.fault}; it cannot be slowed (speeds as parts of the plan's): {fault}")
 
-    def _freely(self, motion: Motion) -> _Blend:
-        """Return the blend as if the motion kept its limits."""
-        free = replace(self.bounds, most=np.inf, deceleration=None).raised_to(motion.valid)
-        return self._replace(bounds=free.containing(*extremes(motion.valid)[:, 0]))
-
-    def _whole(self, motion: Motion) -> Motion:
-        """Return a motion with the blend to it, which then counts as planned; without it if there is none."""
-        followed = self._followed(motion)
-        return motion if followed is None else followed._replace(plan_from=0.0)
-
     def _followed(self, motion: Motion, most_apart: np.ndarray | float = np.inf) -> Motion | None:
         state, bounds = self.task.state, self.bounds
-        gap = np.abs(state.beyond(motion.begin)) > SAME
-        # If accelerations jump within a plan, it may also begin with a jump.
-        jumps = self.keeps_limits or not motion.with_accelerations
-        if self.task.plan.is_complete and motion.plan_from <= 0 and not gap[: 2 if jumps else 3].any():
-            return motion
+        if self.task.plan.is_complete and motion.plan_from <= 0:
+            # If accelerations jump within a plan, it may also begin with a jump.
+            orders = 2 if self.keeps_limits or not motion.with_accelerations else 3
+            if not (np.abs(state.beyond(motion.begin)) > SAME)[:orders].any():
+                return motion
         if self.keeps_limits or self.parameters.limits_action == ACTION_WARN:
             bounds = bounds.containing(*extremes(motion.valid)[:, 0])
         return follow(state, motion, bounds, self.parameters.publish_bandwidth, self.task.floating, most_apart)

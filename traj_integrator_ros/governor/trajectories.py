@@ -107,15 +107,14 @@ class TrajectoryMaker:
         if not plan.untimed:
             plan = plan.completed(present.motion, self._parameters.continuous)
         begin_ns, at_ns = self._blend_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
-        self.refuse_or_warn(self.beginning.mismatch(plan, present, begin_ns, now_ns), RejectionReason.START_MISMATCH)
-        soonest_ns = begin_ns if present.start_ns <= at_ns else at_ns + self._lead_ns
-        begin_ns, dropped = schedule(plan, begin_ns, at_ns, soonest_ns)
-        state = present.motion.at(begin_ns)
+        state, mismatch = present.motion.at(begin_ns), self.beginning.mismatch
+        away = mismatch(plan, present, begin_ns, state.position, now_ns)
+        self.refuse_or_warn(away, RejectionReason.START_MISMATCH)
+        earliest_ns, soonest_ns = begin_ns, begin_ns if present.start_ns <= at_ns else at_ns + self._lead_ns
+        begin_ns, dropped = schedule(plan, earliest_ns, at_ns, soonest_ns)
+        state = state if begin_ns == earliest_ns else present.motion.at(begin_ns)
         if 0 < dropped == len(plan.steps):  # The controller goes to its beginning for the sequences that follow.
-
-            def read() -> Reference:
-                return Reference(present.motion, np.empty(0))
-
+            read = partial(Reference, present.motion, np.empty(0))
         elif plan.untimed:
             stop = present.motion.rest_from(begin_ns)
             if stop.duration > MOMENT_S:
@@ -123,7 +122,7 @@ class TrajectoryMaker:
             plan = plan.completed(stop, self._parameters.continuous)
             read = partial(self._along, self._standing(plan, stop.end), stop, begin_ns)
         else:
-            read = self._reader(plan, present, begin_ns)
+            read = self._reader(plan, present, begin_ns, state)
         stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         last, by_speed = self._published.last, plan.is_velocities and plan.start is None
         is_delayed = last is not None and last.delay > 0  # The motion sent last is behind its plan.
@@ -134,9 +133,11 @@ class TrajectoryMaker:
             limits = limits.containing(measured.position, measured.position)
         return Task(plan, read, begin_ns, state, stopped, floating, limits, dropped)
 
-    def _reader(self, plan: Plan, present: ExecutableTrajectory, begin_ns: int) -> Callable[[], Reference]:
-        """Return a function, for any thread, that interpolates a plan."""
-        origin_ns, begin = self._origin_ns(plan, begin_ns), present.motion.at(begin_ns)
+    def _reader(
+        self, plan: Plan, present: ExecutableTrajectory, begin_ns: int, begin: State
+    ) -> Callable[[], Reference]:
+        """Return a function, for any thread, that interpolates a plan, which begins in a state."""
+        origin_ns = self._origin_ns(plan, begin_ns)
         # Errors of what is commanded must not come back as plans: actions continue the plan before.
         continues = present.follows and not plan.is_complete and origin_ns < begin_ns
         before = (continues and self._published.meant_at(origin_ns)) or present.motion.at(origin_ns)
@@ -318,7 +319,10 @@ class TrajectoryMaker:
         motion = motion.without_slivers()
         points, begins_ns = points_of(motion), motion.start_ns + clock.behind_ns(now_ns)
         require_written(points)
-        seam = present.motion.at(blend_ns).beyond(found.meant.at(blend_ns)) if present.follows else None
+        seam = None
+        if present.follows:
+            state = present.motion.at(blend_ns) if task is None else task.state
+            seam = State(*state.beyond(found.meant.at(blend_ns)))
         return ExecutableTrajectory(
             motion=motion,
             stamp_ns=0 if clock.is_scaled else self._published.clock.to_robot(begins_ns),
@@ -328,5 +332,5 @@ class TrajectoryMaker:
             plan=task and task.plan,
             delay=found.delay,
             dropped=0 if task is None else task.dropped,
-            seam_offset=None if seam is None else State(*seam),
+            seam_offset=seam,
         )
