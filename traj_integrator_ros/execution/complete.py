@@ -61,10 +61,10 @@ def through_to_rest(steps: np.ndarray, rows: np.ndarray, begin: State, jerk: np.
     return motion
 
 
-def cubics(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> Motion:
-    """Return the cubics that a controller interpolates between rows with velocities, each `[N + 1, D]`."""
+def played(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray | None = None) -> Motion:
+    """Return what a controller interpolates between rows, at rest after the last one; each `[N + 1, D]`."""
     time_ns = np.concatenate([[0], np.rint(steps.cumsum() * SECOND_NS).astype(np.int64)])
-    return motion_of_points(Points(time_ns, rows, velocity, None))
+    return motion_of_points(Points(time_ns, rows, velocity, acceleration))._replace(ends_at_rest=True)
 
 
 def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarra
         if last - first > 1:
             part = cubic_spline(steps[first:last], rows[first : last + 1], velocity[first], velocity[last])
             whole[first + 1 : last] = part.states_at(part.knots[1:-1], 2)[1]
-    motion = cubics(steps, rows, whole)
+    motion = played(steps, rows, whole)
     swing = np.array([_swings(motion.of(joint), rows[:, joint : joint + 1]).any() for joint in range(rows.shape[1])])
     return np.where(free[:, None] & swing, _slower(steps, rows, whole), whole)
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.complete import cubics, through_to_rest, with_all_velocities
+from ..execution.complete import played, through_to_rest, with_all_velocities
 from ..execution.interpolant import fit
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State
-from ..execution.rows import Points, Reference, cubic_spline, motion_of_points
-from ..execution.tolerances import ROUNDING, SECOND_NS
+from ..execution.rows import Reference, cubic_spline
+from ..execution.tolerances import ROUNDING
 from ..limits.joint_limits import JointLimits, forward_rows
 from ..requests.plan import Plan
 
@@ -75,7 +75,7 @@ def complete_motion(plan: Plan, before: State, limits: JointLimits, assumed: Bou
     position = np.vstack([before.position if plan.start is None else plan.start.position, plan.actions])
     said, of_rates_s = None, np.inf
     if (rates := _rates(plan, position, before)) is not None:
-        said = _between(plan.steps, position, *rates)
+        said = played(plan.steps, position, *rates)
         if _swings_little(said, limits, assumed, position[0]) and _keeps_at_points(
             plan.steps, position, *rates, limits, before.acceleration
         ):
@@ -158,7 +158,7 @@ def _rates(plan: Plan, position: np.ndarray, before: State) -> tuple[np.ndarray,
     if not counts.any():
         return velocity, None
     if not counts.all():
-        smooth = _smooth(cubics(plan.steps, position, velocity), before.acceleration)
+        smooth = _smooth(played(plan.steps, position, velocity), before.acceleration)
         acceleration = np.where(counts[:, None], acceleration, smooth)
     return velocity, acceleration
 
@@ -178,11 +178,6 @@ def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:
     left, right = (after + jerk * motion.steps[:, None])[:-1], after[1:]
     smaller = np.where(np.abs(left) < np.abs(right), left, right)
     return np.vstack([begins, np.where(left * right > 0, smaller, 0.0), np.zeros_like(begins)])
-
-
-def _between(steps: np.ndarray, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray | None) -> Motion:
-    time_ns = np.concatenate([[0], np.rint(steps.cumsum() * SECOND_NS).astype(np.int64)])
-    return motion_of_points(Points(time_ns, position, velocity, acceleration))._replace(ends_at_rest=True)
 
 
 def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: np.ndarray) -> bool:
