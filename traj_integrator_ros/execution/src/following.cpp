@@ -88,12 +88,12 @@ class Blend {
 
   // False if the horizon is too short.
   bool solve() {
-    const double end = value(pieces_ - 1, grid_.knots[pieces_] - grid_.knots[pieces_ - 1], 0);
+    set_bounds();
+    const double end = place_[count_ - 1];
     const bool rests_outside = given_.rests && given_.until > given_.plan.knots.times[given_.plan.knots.count] &&
                                !(end >= bound(-1, 0) && end <= bound(1, 0));
     moved_ = floats_ || rests_outside;
     set_weights();
-    set_bounds();
     for (const bool forward : {true, false}) {
       Row low = low_, high = high_;
       if (forward) go_forward(low, high);
@@ -134,11 +134,6 @@ class Blend {
     double at(long knot, long order) const { return states[3 * knot + order]; }
   };
 
-  double value(long piece, double time, long order) const {
-    double values[kOrders];
-    evaluate({plan_.data(), {}, kLargestSize, 1}, piece, time, kOrders, values, 1);
-    return values[order];
-  }
   // The joint's bound below (-1) or above (1).
   double bound(double side, long order) const { return given_.bounds[((side > 0 ? kOrders : 0) + order) * given_.plan.dof + joint_]; }
   double accepted(long order) const { return kBeyond[order] * (order > 0 ? bound(1, order) : 1); }
