@@ -26,13 +26,14 @@ def sevens(*shape: int, dtype: type = float) -> np.ndarray:
     return np.full(shape, 7, dtype)
 
 
-BLENDED = sevens(208), sevens(207, 6, 3), sevens(3), sevens(3)
+BLENDED = sevens(208), sevens(207, 6, 3), sevens(3)
 
 CALLS = {
     "states_at": (COEFFICIENTS, KNOTS, TIMES, sevens(4, 2, 3)),
     "united": (np.ones(2, int), np.append(TIMES, TIMES), PIECES, TIMES, 1e-6, 0.01, sevens(18), sevens(17, 6, 2)),
     "interpolate": (KNOTS, KNOTS, ROWS, False, False, ROW, sevens(2, 4, 3), sevens(3)),
     "points": (COEFFICIENTS, KNOTS, KNOTS, False, sevens(3, 3, 3)),
+    "profile": (STATE, np.ones(2), STATE[:2], 0.5, sevens(3), sevens(2, 6, 1)),
     "shift": (COEFFICIENTS, TIMES, sevens(2, 4, 3)),
     "spline": (KNOTS, ROWS, ROW, ROW, sevens(2, 4, 3)),
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
