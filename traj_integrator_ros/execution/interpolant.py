@@ -74,7 +74,7 @@ def fit(
         knots = np.sort(np.concatenate([times, (last[:-1] + last[1:]) / 2]))
     coefficients, noise = np.empty((len(knots) - 1, 4, dof)), np.empty(dof)
     of_row = unit if start is not None else 1.0
-    most = np.array(np.broadcast_to(np.asarray(most_moved, np.float64), dof)) * of_row
+    most = np.full(dof, most_moved) * of_row
     given = times / unit, knots / unit, rows, start is not None, bool(rests), most
     native.interpolate(*given, coefficients, noise)
     coefficients /= unit ** np.arange(4)[:, None]

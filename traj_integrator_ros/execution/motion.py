@@ -211,7 +211,9 @@ class Motion(NamedTuple):
         motion = self.until(min(until, self.duration)).rest_from(begin_ns)  # Only this part is copied.
         if (missing := span - motion.duration) > ROUNDING:
             return motion.then(resting(motion.end.position, missing))
-        return motion._replace(knots=np.append(motion.knots[:-1], span))  # The end is reached without rounding.
+        knots = motion.knots.copy()
+        knots[-1] = span  # The end is reached without rounding.
+        return motion._replace(knots=knots)
 
     @property
     def valid(self) -> Motion:

@@ -110,18 +110,21 @@ class Beginning:
         paced = not starts and (plan.is_positions or plan.spline) and len(plan.steps) > plan.is_complete
         paced = bool(paced and plan.steps[0] <= _SAYS_ITSELF_S)
         first = plan.start.position if starts else plan.actions[0] if paced else command
-        reach = self.allowance.start + (_OF_PACE * plan.pace * plan.steps[0] if paced else 0.0)
-        parameter = "parameter limits.start_deviation" + ", and its own pace" * paced
+        reach, parameter = self.allowance.start, "parameter limits.start_deviation"
         there = command if measured is None else turned(measured.position, command, self.parameters.continuous)
         places, away = np.stack([command, there]), np.abs(there - command) > self.allowance.distance
         stands_away = not present.follows and present.start_ns <= at_ns and bool(away.any())
-        if stands_away:
-            places, reach = there[None], self.allowance.distance
-            parameter = "parameter supervision.deviation, since the robot stands away from its command"
 
         def beyond() -> np.ndarray:
             return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
 
+        if not stands_away and not (beyond() > 0).any():
+            return ""
+        if paced:
+            reach, parameter = reach + _OF_PACE * plan.pace * plan.steps[0], f"{parameter}, and its own pace"
+        if stands_away:
+            places, reach = there[None], self.allowance.distance
+            parameter = "parameter supervision.deviation, since the robot stands away from its command"
         if present.follows and (beyond() > 0).any():
             since_ns, until_ns = plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns
             if starts:

@@ -104,8 +104,9 @@ def motion_to(task: Task, parameters: NodeParameters, assumed: Bounds, *, slows:
     kept = found.meant
     if 0 < into < planned.duration:  # A later plan may begin, by its stamp, before this one does.
         kept = planned.until(into).then(kept)
-    shift = found.motion.end.position - kept.end.position
-    kept = kept.moved(shift) if (np.abs(shift) > SAME[0]).any() else kept
+    end = kept.end.position
+    if np.count_nonzero(task.floating | (end < bounds.position_min) | (end > bounds.position_max)):
+        kept = kept.moved(found.motion.end.position - end)
     return found._replace(meant=kept, warnings=tuple(warnings))
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor as Threads
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..execution.tolerances import NANOSECOND_S
 from ..requests.plan import GOALS, Plan
@@ -202,7 +202,7 @@ class Planner:
             waiting.work, waiting.begun_ns = self._begun(task), now_ns
         if not waiting.work.done():
             return None
-        return replace(maker.executable(task, waiting.work.result(), present, now_ns), plan=waiting.plan)
+        return maker.executable(task, waiting.work.result(), present, now_ns, waiting.plan)
 
     def _begun(self, task: Task) -> Future[Found]:
         """Begin the work on a motion; it is over at once if it takes no time."""

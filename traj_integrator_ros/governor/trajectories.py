@@ -127,10 +127,11 @@ class TrajectoryMaker:
         last, by_speed = self._published.last, plan.is_velocities and plan.start is None
         is_delayed = last is not None and last.delay > 0  # The motion sent last is behind its plan.
         floating = ~stopped & (by_speed and (not plan.origin_ns or is_delayed))
-        limits = self.limits.containing(state.position, state.position)
+        least = most = state.position
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # The robot may stand a little outside of a limit, and may come back.
-            limits = limits.containing(measured.position, measured.position)
+            least, most = np.minimum(least, measured.position), np.maximum(most, measured.position)
+        limits = self.limits.containing(least, most)
         return Task(plan, read, begin_ns, state, stopped, floating, limits, dropped)
 
     def _reader(
@@ -178,8 +179,10 @@ class TrajectoryMaker:
         away = np.abs(present.motion.at(task.begin_ns).beyond(task.state))
         return None if (away > most).any() else task
 
-    def executable(self, task: Task, found: Found, present: ExecutableTrajectory, now_ns: int) -> ExecutableTrajectory:
-        """Return the trajectory with the motion that was found for a task. Raises Rejected."""
+    def executable(
+        self, task: Task, found: Found, present: ExecutableTrajectory, now_ns: int, sent: Plan
+    ) -> ExecutableTrajectory:
+        """Return the trajectory with the motion that was found for a plan as it was sent. Raises Rejected."""
         plan, steps = task.plan, None
         if by_ns := task.begin_ns - found.motion.start_ns:  # It begins later than it was found for.
             motion, meant = (one._replace(start_ns=one.start_ns + by_ns) for one in (found.motion, found.meant))
@@ -198,7 +201,7 @@ class TrajectoryMaker:
             late = began_ns * NANOSECOND_S + found.meant.duration - plan.duration
             found = found._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return self._executable(present, found, now_ns, task=task, steps=steps)
+            return self._executable(present, found, now_ns, task=task, steps=steps, sent=sent)
 
     def _gently(self, found: Found) -> Found:
         """Slow the beginning of a motion in directions in which joints were stopped."""
@@ -306,6 +309,7 @@ class TrajectoryMaker:
         *,
         task: Task | None = None,
         steps: Steps | None = None,
+        sent: Plan | None = None,
     ) -> ExecutableTrajectory:
         """Return the trajectory from the controller's present command on."""
         motion, blend_ns = found.motion if steps is None else with_steps(found.motion, steps), found.motion.start_ns
@@ -329,7 +333,7 @@ class TrajectoryMaker:
             points=points,
             due_ns=blend_ns,
             meant=found.meant,
-            plan=task and task.plan,
+            plan=sent,
             delay=found.delay,
             dropped=0 if task is None else task.dropped,
             seam_offset=seam,
