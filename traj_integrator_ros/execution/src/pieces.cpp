@@ -85,6 +85,7 @@ bool widen_by(const Pieces& motion, long piece, long joint, double* ranges) {
 }  // namespace
 
 void shift(double* coefficients, long size, double by, long dof) {
+  if (by == 0) return;
   for (long from = 0; from + 1 < size; ++from) {  // Horner's rule, once for each of them
     for (long at = (size - 1) * dof; at-- > from * dof;) coefficients[at] += by * coefficients[at + dof];
   }
