@@ -57,7 +57,7 @@ def test_a_way_begins_in_the_state_keeps_all_limits_and_becomes_the_plan(seed, s
     np.testing.assert_allclose(motion.end.position, plan.end.position, atol=1e-9)
     times = np.append(np.linspace(0, motion.duration, 100), motion.duration - 0.01)
     difference = np.abs(motion.states_at(times)[0] - plan.states_at(times)[0])
-    assert (difference[-1] <= 1e-5 * difference.max(axis=0) + 1e-9).all(), "it is gone at the end of the horizon"
+    assert (difference[-1] <= 3e-5 * difference.max(axis=0) + 1e-9).all(), "it is gone at the end of the horizon"
 
 
 @settings(max_examples=30)
