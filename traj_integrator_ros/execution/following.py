@@ -63,7 +63,7 @@ def follow(
     if not np.count_nonzero(away):
         return plan
     closing = difference[0] / (_OF_VELOCITY * bounds.velocity)
-    until = plan.plan_from + _HORIZON * tau + float(closing.max(where=away & ~floats, initial=0.0))
+    until = plan.plan_from + _HORIZON * tau + float(np.where(away & ~floats, closing, 0.0).max())
     if not inside.all():
         until = max(until, _last_beyond(plan, bounds) + _HORIZON * tau)
     kinds = np.array([away, floats, inside], np.int64)

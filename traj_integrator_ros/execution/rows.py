@@ -150,7 +150,8 @@ def continued(before: Motion, motion: Motion) -> Motion:
     start_ns = before.start_ns
     if before.with_accelerations != motion.with_accelerations:
         before = _with_jumps(before) if motion.with_accelerations else _as_cubics(before)
-    if motion.with_accelerations and (np.abs(motion.begin.beyond(before.end)[2]) > SAME[2]).any():
+    jump = motion.begin.acceleration - before.end.acceleration
+    if motion.with_accelerations and (np.abs(jump) > SAME[2]).any():
         before, motion = _cut(before, before.duration - BESIDE), _cut(motion, BESIDE)
     marks = {"plan_from": before.duration, "plan_until": before.duration + motion.plan_until}
     return before.then(motion)._replace(**marks, start_ns=start_ns)

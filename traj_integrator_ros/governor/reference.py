@@ -101,12 +101,13 @@ def _chunk(plan: Plan, begin: State, parameters: NodeParameters, fastest: np.nda
     if plan.is_velocities:
         rests = bool((np.abs(rows[-1]) <= tolerance).all())
         return fit(steps, rows, rests, start=begin.position).motion
-    rows = np.concatenate([begin.position[None], rows])
-    rests = rests_at_end(rows, float(steps[-1]), tolerance)
+    first_s = 0.0
     if plan.start is not None:
-        return fit(steps, rows, rests).motion
-    # It begins with its own first row.
-    return fit(steps[1:], rows[1:], rests).motion._replace(start_ns=whole_ns(float(steps[0])))
+        rows = np.concatenate([begin.position[None], rows])
+    else:  # It begins with its own first row.
+        first_s, steps = float(steps[0]), steps[1:]
+    motion = fit(steps, rows, rests_at_end(rows, float(plan.steps[-1]), tolerance)).motion
+    return motion._replace(start_ns=whole_ns(first_s))
 
 
 def exact_motion(plan: Plan, start: State) -> Motion:

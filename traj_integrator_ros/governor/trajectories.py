@@ -123,7 +123,8 @@ class TrajectoryMaker:
             read = partial(self._along, self._standing(plan, stop.end), stop, begin_ns)
         else:
             read = self._reader(plan, present, begin_ns, state)
-        stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
+        if np.count_nonzero(stopped := stops_of(plan)):
+            stopped = stopped & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         last, by_speed = self._published.last, plan.is_velocities and plan.start is None
         is_delayed = last is not None and last.delay > 0  # The motion sent last is behind its plan.
         floating = ~stopped & (by_speed and (not plan.origin_ns or is_delayed))
