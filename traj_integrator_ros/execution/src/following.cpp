@@ -34,7 +34,7 @@ constexpr double kBack = 2e-5;      // rad or m, of going back that counts as no
 
 // Knots of the difference: the plan's, without close ones, and more in long intervals; and those of the sum.
 struct Grid {
-  Row times;                // of the difference, [count + 1]
+  Row times, steps;         // of the difference, [count + 1] and [count]
   Row knots;                // of the sum: also all of the plan, until its end
   std::vector<long> first;  // piece of the sum with which an interval begins; the last one: the rest of the plan
 
@@ -50,6 +50,7 @@ struct Grid {
     add(until, longest);
     long next = 1;
     for (size_t k = 0; k + 1 < times.size(); ++k) {
+      steps.push_back(times[k + 1] - times[k]);
       first.push_back(static_cast<long>(knots.size()));
       knots.push_back(times[k]);
       for (; next <= plan.count && plan.times[next] < times[k + 1] - kSame; ++next) {
@@ -141,7 +142,7 @@ class Blend {
   void set_weights() {
     const double square = tau_ * tau_, units[] = {1, square, square * square};
     for (long k = 0; k < count_; ++k) {
-      const double own = grid_.times[k + 1] - grid_.times[k], next = k + 1 < count_ ? grid_.times[k + 2] - grid_.times[k + 1] : 0;
+      const double own = grid_.steps[k], next = k + 1 < count_ ? grid_.steps[k + 1] : 0;
       for (long order = 0; order < 3; ++order) {
         double& weight = weights_[3 * k + order];
         weight = grid_.times[k + 1] < given_.from - kSame ? 0 : (own + next) / 2 * (floats_ ? kFloating : kWeights)[order];
@@ -183,10 +184,8 @@ class Blend {
 
   Way tracked(const Row& low, const Row& high) const {
     Way way{Row(3 * (count_ + 1)), Row(count_)};
-    Row steps(count_);
-    for (long k = 0; k < count_; ++k) steps[k] = grid_.times[k + 1] - grid_.times[k];
     const double from[] = {difference_.position, difference_.velocity, difference_.acceleration};
-    track({steps.data(), count_, weights_.data(), tau_, from, low.data(), high.data()}, way.states.data(), way.jerks.data());
+    track({grid_.steps.data(), count_, weights_.data(), tau_, from, low.data(), high.data()}, way.states.data(), way.jerks.data());
     return way;
   }
 

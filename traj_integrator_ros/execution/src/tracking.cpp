@@ -48,8 +48,9 @@ struct Step {
 class Tracker {
  public:
   explicit Tracker(const TrackingProblem& given)
-      : given_(given), count_(given.count), cost_(kKinds * count_), values_(cost_), change_(cost_), curved_(cost_),
-        bound_(2 * cost_.size()), gain_(count_), pivot_(count_), feed_(count_) {
+      : given_(given), count_(given.count), cost_(kKinds * count_), values_(cost_), bound_(2 * cost_.size()), gain_(count_),
+        pivot_(count_), feed_(count_) {
+    intervals_.reserve(count_);
     for (long k = 0; k < count_; ++k) intervals_.emplace_back(given.steps[k] / given.time_scale);
     for (long power = 1; power < kPowers; ++power) scale_[power] = scale_[power - 1] * given.time_scale;
   }
@@ -57,7 +58,6 @@ class Tracker {
   long solve(double* states, double* jerks) {
     take();
     factor(cost_);
-    std::fill(feed_.begin(), feed_.end(), 0.0);
     roll_out(start_, values_);
     const long iterations = is_active() ? interior_point() : 0;
     write(states, jerks);
@@ -179,7 +179,7 @@ class Tracker {
 
   // All products are nearly the same.
   void begin() {
-    constraints_.clear();
+    change_.resize(cost_.size());
     for (size_t i = 0; i < bound_.size(); ++i) {
       if (!std::isfinite(bound_[i])) continue;
       Constraint& one = constraints_.emplace_back();
