@@ -74,6 +74,7 @@ long stop(const State& begin, double most_acceleration, double most_jerk, double
   // The peak of acceleration is against the velocity that would be left if the acceleration went to 0 at once.
   const double way = v + a * std::abs(a) / (2 * jerk) > 0 ? -1 : 1, missing = -way * v, own = way * a;
   const double peak_square = own * own / 2 + jerk * missing;
+  if (!std::isfinite(peak_square)) return 0;
   const double peak = std::min(std::sqrt(std::max(peak_square, 0.0)), most_acceleration);
   const double more = missing - (2 * peak * peak - own * own) / (2 * jerk), holds = more > 0 ? more / peak : 0;
   const double spans[kStopPieces] = {back, std::max(peak - own, 0.0) / jerk, holds, peak / jerk};
