@@ -13,25 +13,17 @@ class NotCompiled(RuntimeError):
 
 
 try:
-    from ._native import (  # noqa: F401
-        blend,
-        interpolate,
-        points,
-        profile,
-        shift,
-        spline,
-        states_at,
-        stop,
-        track,
-        united,
-        widen,
-    )
-except ImportError as missing:
-    _TOLD = (
-        f"motions need their C++ extension, which is not built for this Python ({missing}); to build it, install the "
-        "package again from its sources: pip install -v --no-deps --force-reinstall --no-cache-dir SOURCES, or colcon "
-        "build (it takes g++ and Python.h)"
-    )
+    from ._native import *  # noqa: F403
 
-    def __getattr__(name: str) -> NoReturn:
-        raise AttributeError(name) if name.startswith("__") else NotCompiled(_TOLD)
+    _WHY = "is older than this package"
+except ImportError as missing:
+    _WHY = f"is not built for this Python ({missing})"
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise NotCompiled(
+        f"motions need their C++ extension, which {_WHY}; to build it, install the package again from its sources: "
+        "pip install -v --no-deps --force-reinstall --no-cache-dir SOURCES, or colcon build (it takes g++ and Python.h)"
+    )
