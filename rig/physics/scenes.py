@@ -126,11 +126,8 @@ SCENES: dict[str, Scene | smooth.Servoed] = {
 PRESSES = {"force_1s": 190, "force_last": 190}
 """Figures of contacts without reports: nobody knows the controller's command, and the arm presses on."""
 WITHOUT: dict[str, Mapping[str, float]] = {
-    "table at 0.05": {"force_last": 270},
     "wall at 0.03, UR": {"tries": 2},
     "wall at 0.05, hobby": {"unnoticed_s": 1.1},
     "led by a hand": {"home_off_mrad": 500},
 }
-"""Largest figures that differ without reports: an arm has to rest for 1 s after a hand has led it, and a stream that
-goes on meets what was in its way again.
-"""
+"""Largest figures that differ without reports; an arm has to rest for 1 s after a hand has led it."""
