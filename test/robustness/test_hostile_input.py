@@ -51,13 +51,12 @@ from traj_integrator_ros.client import packed, set_stamp
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 OF_PROCESS = {
-    # Counts are read after each joint state.
+    # Counts are read after each message to a topic.
     "diagnostics.period": 0.02,
     # A joint state lost by best effort would look like one that was not counted.
     "qos_overrides./joint_states.subscription.reliability": "reliable",
     "qos_overrides./controller_state.subscription.reliability": "reliable",
 }
-BATCH, ROW = "trajectory_batch", "joint_trajectory"
 HERE = packed([])
 """A start that is left to the joint state."""
 ANSWER_TIMEOUT_S = 15.0
@@ -68,12 +67,11 @@ class Node:
 
     def __init__(self, process: NodeProcess, report_type: type | None) -> None:
         self.process, self.report_type = process, report_type
-        self.client = RosClient(JOINTS)
-        self.client.wait_until_active()
-        self.told = self.client.rejections
-        """Rejections since the last message to a topic."""
+        client = self.client = RosClient(JOINTS)
+        client.wait_until_active()
+        self.topics = {ACTIONS: client.sequences, PLAN: client.plans, STATE: client.states}
         if report_type is not None:
-            self.reports = self.client.publisher(report_type, REPORT)
+            self.topics[REPORT] = client.publisher(report_type, REPORT)
         self.rejected: Counter = Counter()
         self._number = 0
 
@@ -101,49 +99,32 @@ class Node:
         assert self.client.change_state("deactivate") and self.client.change_state("activate")
         self.settle()
 
-    def send(self, channel: str, message: object, refusal: str = "", output: str = "both") -> None:
-        """Send a message and expect a refusal, for this output of a topic, with these words up to "got".
-
-        Without a refusal, expect an answer.
-        """
+    def refuses(self, channel: str, message: object, refusal: str) -> None:
+        """Send a message and expect a refusal with these words up to "got", and that it is counted."""
         refusal = refusal.partition(", got ")[0]
-        if channel in (STATE, REPORT):
-            (self.client.states if channel == STATE else self.reports).publish(message)
-            if refusal:
-                self.await_count(refusal)
-            return
-        if refusal:
-            self.rejected[refusal.partition(":")[0]] += 1
         if channel in SERVICES:
-            response = self.client.call(SERVICES[channel], channel, message)
-            assert response.success == (not refusal) and response.message.startswith(refusal), response.message
-            assert not refusal or not any(values.size for _, values in arrays_of(response))
-        else:
-            self._publish(channel, message, refusal, ROW if channel == PLAN else output)
-
-    def await_count(self, refusal: str) -> None:
-        """Wait until one more refusal with this reason is counted."""
+            response = self.ask(channel, message)
+            assert not response.success and response.message.startswith(refusal), response.message
+            assert not any(values.size for _, values in arrays_of(response))
+            return
         self.rejected[refusal.partition(":")[0]] += 1
-        self.client.wait_for(lambda: rejected(self.client, fresh=False) == self.rejected, f"counted: {refusal}")
-
-    def _publish(self, channel: str, message: object, refusal: str, output: str) -> None:
-        client, outputs = self.client, {ROW: self.client.trajectories}
-        if channel == ACTIONS:
-            outputs[BATCH] = client.batches
-        for received in (client.batches, client.trajectories, self.told):
-            received.clear()
-        (client.sequences if channel == ACTIONS else client.plans).publish(message)
-
-        def fates(name: str) -> int:
-            return len(outputs[name]) + sum(one.output in (name, "both") for one in self.told)
-
-        is_told = client.spin_until(lambda: all(map(fates, outputs)), ANSWER_TIMEOUT_S)
-        assert is_told, (refusal or "an answer", {name: fates(name) for name in outputs}, self.told)
-        assert len(self.told) == bool(refusal) and all(fates(name) == 1 for name in outputs), self.told
-        for one in self.told:
-            assert f"{one.reason}: {one.text}".startswith(refusal), one
-            assert (one.topic, one.output, one.count) == (channel, output, 1), one
+        client = self.client
+        client.rejections.clear()
+        self.topics[channel].publish(message)
+        client.wait_for(lambda: rejected(client, fresh=False) == self.rejected, f"counted: {refusal}", ANSWER_TIMEOUT_S)
+        for one in client.rejections:
+            assert f"{one.reason}: {one.text}".startswith(refusal) and (one.topic, one.count) == (channel, 1), one
             assert isinstance(message, bytes) or one.header.stamp == message.header.stamp
+
+    def answers(self, channel: str, message: object) -> None:
+        """Send a message and expect an answer."""
+        if channel in SERVICES:
+            response = self.ask(channel, message)
+            assert response.success, response.message
+        elif channel == ACTIONS:
+            self.client.answer(message, ANSWER_TIMEOUT_S)
+        else:
+            self.client.answer_plan(message)
 
 
 def rejected(client: RosClient, fresh: bool = True) -> Counter:
@@ -189,37 +170,30 @@ def stays_in_good_health(fresh_node: Node) -> Iterator[None]:
 
 
 IN_NEED = good_sequence(start_position=HERE)
-"""It needs a joint state, as do all of these."""
-CALLS = {
+MESSAGES = {
+    ACTIONS: IN_NEED,
+    PLAN: plan([0.1], np.zeros((1, DOF))),
     INTEGRATE: Integrate.Request(actions=IN_NEED),
     GRADIENT: ComputeGradient.Request(actions=IN_NEED, grad_position=IN_NEED.data),
     EVALUATE: Evaluate.Request(actions=IN_NEED),
     COMMITTED: Committed.Request(rows=1),
 }
-
-
-def send_everywhere(node: Node, reason: str) -> None:
-    """Send messages that are correct, but refused in the node's present state; on topics, refusals are counted."""
-    for publisher, message in (
-        (node.client.sequences, IN_NEED), (node.client.plans, plan([0.1], np.zeros((1, DOF))))
-    ):  # fmt: skip
-        publisher.publish(message)
-        node.await_count(reason)
-    for channel, request in CALLS.items():
-        node.send(channel, request, reason)
+"""Right ones that need a joint state."""
 
 
 def test_without_a_joint_state_what_needs_one_is_refused(fresh_node: Node) -> None:
-    send_everywhere(fresh_node, "no_joint_state: start: ")
+    for channel, message in MESSAGES.items():
+        fresh_node.refuses(channel, message, "no_joint_state: start: ")
     # The gradient is linear: without data it depends on no state.
     request = ComputeGradient.Request(actions=good_sequence(start_position=HERE, data=HERE))
     request.grad_position = packed(np.ones(24))
-    fresh_node.send(GRADIENT, request)
+    fresh_node.answers(GRADIENT, request)
 
 
 def test_an_inactive_node_refuses_everything(node: Node) -> None:
     assert node.client.change_state("deactivate")
-    send_everywhere(node, "not_active: node: ")
+    for channel, message in MESSAGES.items():
+        node.refuses(channel, message, "not_active: node: ")
     stop = node.client.call(Stop, "stop", Stop.Request())
     assert not stop.success and stop.message.startswith("not_active: ")
     node.rejected["not_active"] += 1
@@ -254,17 +228,22 @@ def test_a_refusal_says_what_is_wrong_and_the_next_message_is_answered(node: Nod
     node.reset()
     whole, good = CASES[channel]
     for message, refusal in refusals(channel, whole):
-        node.send(channel, message, refusal)
-        node.send(channel, good)
+        node.refuses(channel, message, refusal)
+        if channel not in SERVICES:
+            node.client.wait_for(lambda: node.client.rejections, "told")
+        node.answers(channel, good)
 
 
-def test_a_joint_state_that_is_refused_leaves_the_one_before_it_in_force(node: Node) -> None:
-    message = state()
-    for spoilt, refusal in refusals(STATE, message, "position"):
+@pytest.mark.parametrize("channel", [STATE, REPORT])
+def test_what_is_refused_leaves_what_was_measured_before_in_force(node: Node, channel: str) -> None:
+    if channel not in node.topics:
+        pytest.skip("no control_msgs, so the node takes no reports")
+    node.reset()
+    unread = ("position",) if channel == STATE else ()
+    for spoilt, refusal in refusals(channel, state() if channel == STATE else good_report(node.report_type), *unread):
         set_stamp(spoilt, time.time_ns())
-        node.send(STATE, spoilt, refusal)
-        assert node.holds_state()
-        node.settle()
+        node.refuses(channel, spoilt, refusal)
+        assert node.holds_state() if channel == STATE else node.client.counts()["controller"] == "unknown"
 
 
 @pytest.mark.parametrize("channel", [ACTIONS, PLAN, STATE])
@@ -275,7 +254,7 @@ def test_bytes_that_are_no_message_are_refused(node: Node, channel: str) -> None
         at = 4 * rng.randrange(4, len(whole) // 4)
         damaged = whole[:at] + rng.choice([b"", b"\xff" * 4 + whole[at + 4 :]])
         if refusal := judged(channel, damaged):
-            node.send(channel, damaged, refusal)
+            node.refuses(channel, damaged, refusal)
     node.settle()
 
 
@@ -288,11 +267,11 @@ def send_huge(node: Node) -> None:
         for name in ("data", "dt", "start_position"):
             message = good_sequence(**{name: data})
             refusal = judged(ACTIONS, message)
-            node.send(ACTIONS, message, refusal)
-            node.send(INTEGRATE, Integrate.Request(actions=message), refusal)
+            node.refuses(ACTIONS, message, refusal)
+            node.refuses(INTEGRATE, Integrate.Request(actions=message), refusal)
         request = ComputeGradient.Request(actions=good_sequence(), grad_velocity=data)
-        node.send(GRADIENT, request, "gradient_length: grad_velocity: ")
-    node.send(PLAN, plan(np.arange(25_000), np.zeros((25_000, DOF))), "size_out_of_range: points: ")
+        node.refuses(GRADIENT, request, "gradient_length: grad_velocity: ")
+    node.refuses(PLAN, plan(np.arange(25_000), np.zeros((25_000, DOF))), "size_out_of_range: points: ")
 
 
 def test_huge_arrays_are_refused_and_take_no_more_memory_the_next_time(node: Node) -> None:
@@ -322,26 +301,21 @@ def test_what_the_middleware_keeps_out_keeps_nobody_from_being_served(node: Node
     stranger.close()
     node.client.spin(0.3)
     node.rejected = rejected(node.client)
-    node.send(ACTIONS, good_sequence())
-    node.send(INTEGRATE, Integrate.Request(actions=good_sequence()))
+    node.answers(ACTIONS, good_sequence())
+    node.answers(INTEGRATE, Integrate.Request(actions=good_sequence()))
 
 
 # Last, because the node then expects a controller that has once reported
 
 
-def test_a_report_of_the_controller_that_is_refused_changes_nothing(node: Node) -> None:
+def test_a_report_of_the_controller_is_used(node: Node) -> None:
     if node.report_type is None:
         pytest.skip("no control_msgs, so the node takes no reports")
-    node.reset()
     good = good_report(node.report_type, 0.001)
-    for spoilt, refusal in refusals(REPORT, good):
-        set_stamp(spoilt, time.time_ns())
-        node.send(REPORT, spoilt, refusal)
-        assert node.client.counts()["controller"] == "unknown"
 
     def is_in_use() -> bool:
         set_stamp(good, time.time_ns())
-        node.send(REPORT, good)
+        node.topics[REPORT].publish(good)
         response = node.ask(COMMITTED, Committed.Request(rows=1))
         return response.success and np.allclose(response.position, 0.001)
 
