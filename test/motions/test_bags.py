@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from damaged_files import FORMATS, assert_read_or_refused, damaged, killed_recorder, write_whole
 from joint_state_rows import joint_state, states
 from recorded_messages import JOINT_STATE, JOINT_TRAJECTORY, TRAJECTORY_BATCH, Message, write_bag
 
 from traj_integrator_ros.motions.door import each_read, reading
 from traj_integrator_ros.motions.files import read_samples, read_trajectories
 from traj_integrator_ros.motions.samples import QUANTITIES, RecordingError
+from traj_integrator_ros.motions.sequences import read_sequences
 
 POSITIONS = np.array([[0.0, 0.5], [0.1, 0.4], [0.3, 0.2]])
 TIMES_NS = 0, 250_000_000, 1_500_000_000
@@ -34,6 +36,24 @@ BATCH = {
     "time_from_start": [time * 1e-9 for time in TIMES_NS],
     **{name: np.concatenate([POSITIONS, 2 * POSITIONS]).ravel() for name in QUANTITIES},
 }
+
+
+def killed_recorder(bag: Path, kept: int = 30) -> Path:
+    """The recording as it is when its recorder in WAL mode is killed: the rows behind `kept` are in the log only."""
+    (file,) = bag.glob("*.db3")
+    recorder = sqlite3.connect(file)
+    recorder.execute("PRAGMA journal_mode=WAL")
+    recorder.execute("PRAGMA wal_autocheckpoint=0")
+    rows = recorder.execute("SELECT topic_id, timestamp, data FROM messages ORDER BY id").fetchall()
+    recorder.execute("DELETE FROM messages WHERE id > ?", [kept])
+    recorder.commit()
+    recorder.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for row in rows[kept:]:
+        recorder.execute("INSERT INTO messages(topic_id, timestamp, data) VALUES (?, ?, ?)", row)
+        recorder.commit()
+    killed = Path(shutil.copytree(bag, bag.with_name("killed")))
+    recorder.close()
+    return killed
 
 
 @pytest.fixture
@@ -139,9 +159,76 @@ def test_errors_of_who_takes_motions_are_left_alone() -> None:
             raise KeyError
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+# Bad sectors, power cuts and killed recorders
+
+
+MOST_BYTES, MOST_S = 2**30, 10.0
+"""Memory, and time of the processor, s, that no damaged file may take."""
+KINDS = {
+    # storage and compression of a bag, and the file that is damaged
+    "db3": ("SQLITE3", "", "*.db3"),
+    "mcap": ("MCAP", "", "*.mcap"),
+    "db3.zstd": ("SQLITE3", "FILE", "*.zstd"),
+    "mcap of zstd chunks": ("MCAP", "STORAGE", "*.mcap"),
+    "metadata.yaml": ("SQLITE3", "", "*.yaml"),
+    "db3 with a log": ("SQLITE3", "", "*-wal"),
+    **{name: ("", "", name) for name in ("a.csv", "a.npz", "packed.npz")},
+}
+
+
+def write_whole(folder: Path, kind: str) -> Path:
+    """A recording of a kind in a new folder."""
+    folder.mkdir()
+    rows, (storage, compression, _) = states(), KINDS[kind]
+    if storage:
+        topics = [("/joint_states", JOINT_STATE, [(row.recorded_ns, joint_state(row)) for row in rows])]
+        bag = write_bag(folder / "bag", topics, storage=storage, compression=compression)
+        return killed_recorder(bag) if "log" in kind else bag
+    times, position = [row.stamp_ns for row in rows], np.stack([row.position for row in rows])
+    if kind == "a.csv":
+        lines = [f"{at},{','.join(map(repr, row))}" for at, row in zip(times, position.tolist(), strict=True)]
+        (folder / kind).write_text("\n".join(["time,position_a,position_b", *lines]))
+    else:
+        save = np.savez_compressed if kind == "packed.npz" else np.savez
+        save(folder / kind, time=np.array(times), position=position, joint_names=["a", "b"])
+    return folder / kind
+
+
+def damaged(whole: Path, kind: str, to: Path, random: np.random.Generator) -> Path:
+    """A copy with one file damaged: a part is lost, or something else in its place."""
+    path = Path(shutil.copytree(whole.parent, to)) / whole.name
+    file = path if path.is_file() else next(path.glob(KINDS[kind][2]))
+    content = file.read_bytes()
+    begin = int(random.integers(len(content) + 1))
+    length = int(random.choice([1, 8, max(2, len(content) // 8), len(content)]))
+    part = content[begin : begin + length]
+    others = b"", bytes(len(part)), b"\xff" * min(len(part), 8), random.bytes(len(part) + 1), 2 * part
+    file.write_bytes(content[:begin] + others[int(random.integers(len(others)))] + content[begin + length :])
+    return path
+
+
+def most_bytes() -> int:
+    """The most memory that this process has had so far: with a torch for CUDA, it has more than 1 GiB by itself."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_damaged_files_are_read_or_refused_in_one_line(tmp_path: Path, kind: str) -> None:
-    whole = write_whole(tmp_path / "whole", kind)
-    random = np.random.default_rng(5)
+    """In every way that there is to read them, and within the bounds."""
+    whole, random = write_whole(tmp_path / "whole", kind), np.random.default_rng(5)
     for number in range(12):
-        assert_read_or_refused(damaged(whole, tmp_path / f"{number}", random))
+        path = damaged(whole, kind, tmp_path / f"{number}", random)
+        begin, before = time.process_time(), most_bytes()
+        for read in (
+            lambda path: read_samples(path, None, lambda _: None),
+            lambda path: [*read_trajectories(path, None, lambda _: None)],
+            lambda path: read_sequences(path, "position", None, lambda _: None),
+        ):
+            try:
+                read(path)
+            except RecordingError as told:
+                line = str(told)
+                assert len(line.splitlines()) == 1 and path.name in line, repr(line)
+                assert line.encode(errors="replace") == line.encode(errors="surrogatepass"), "it can be printed"
+        assert time.process_time() - begin <= MOST_S
+        assert most_bytes() - before <= MOST_BYTES
