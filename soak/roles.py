@@ -26,7 +26,7 @@ from traj_integrator_ros.motions.trajectories import planned_trajectory
 from traj_integrator_ros.tools.checker import Expectation, check
 from traj_integrator_ros.wire.readers import SequenceGaps
 
-from .robot import Swing
+from .beside import Swing
 
 BUSY = "busy: "
 """Beginning of the refusal of a call that waited for too long."""

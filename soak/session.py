@@ -16,9 +16,8 @@ from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
 from traj_integrator_ros.tools.progress import Progress
 from traj_integrator_ros.tools.robot import load_robot
 
-from .operator import Neighbour, Operator
+from .beside import Driver, Neighbour, Operator, Swing
 from .records import ClientRecord, Record, sample_node
-from .robot import Driver, Swing
 from .roles import ROLES
 
 READY_WITHIN_S = 60.0
@@ -61,7 +60,7 @@ def run_soak(record: Record, params_file: Path, out: Path, progress: Progress) -
         swing = Swing(load_robot(params_file, None).limits)
         with ExitStack() as stack:
             if record.beside:
-                stack.callback(Neighbour(node.pid).close)
+                stack.callback(Neighbour(node.pid, out / "neighbour.log").close)
             robot = Driver(swing, record.rates_hz["robot"], out / "robot.log")
             stack.callback(robot.close)
             operator = Operator(out / "operator.log")
