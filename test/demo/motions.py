@@ -25,3 +25,6 @@ def sine_motion(samples: int = 200, step: float = 0.02, *, acceleration: bool = 
         kind="test",
         nature=Nature.EXACT,
     )
+
+
+SINE = sine_motion()

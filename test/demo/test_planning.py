@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from motions import AMPLITUDE, PHASE, RATE, sine_motion
+from motions import AMPLITUDE, PHASE, RATE, SINE, sine_motion
 
 from traj_integrator_ros.demo.recording import plan_on, repeated
 from traj_integrator_ros.motions.samples import Samples
@@ -26,15 +26,15 @@ def with_gaps(motion: Samples, at: list[int]) -> Samples:
     return dataclasses.replace(motion, position=position, velocity=velocity, acceleration=None)
 
 
-def test_repeated_frames_are_those_that_contradict_their_velocity(sine):
-    assert np.flatnonzero(repeated(held(sine, [10, 55, 120]))).tolist() == [11, 57, 123]
-    at_rest = np.zeros_like(sine.position)
-    assert not repeated(dataclasses.replace(sine, position=at_rest, velocity=at_rest)).any()
+def test_repeated_frames_are_those_that_contradict_their_velocity():
+    assert np.flatnonzero(repeated(held(SINE, [10, 55, 120]))).tolist() == [11, 57, 123]
+    at_rest = np.zeros_like(SINE.position)
+    assert not repeated(dataclasses.replace(SINE, position=at_rest, velocity=at_rest)).any()
 
 
 @pytest.mark.parametrize("spoiled", [held, with_gaps])
-def test_a_plan_is_made_without_repeated_frames(sine, spoiled, capsys):
-    planned = plan_on(spoiled(sine, [20, 60, 100]))
+def test_a_plan_is_made_without_repeated_frames(spoiled, capsys):
+    planned = plan_on(spoiled(SINE, [20, 60, 100]))
     assert "planned without 3 repeated frames" in capsys.readouterr().err
     np.testing.assert_allclose(planned.position, AMPLITUDE * np.sin(planned.time[:, None] * RATE + PHASE), atol=0.05)
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from motion_tables import write_table
-from motions import JOINTS
+from motions import JOINTS, SINE
 
 from traj_integrator_ros.demo.recording import load_recording
 from traj_integrator_ros.motions.samples import RecordingError, Samples
@@ -27,23 +27,23 @@ def assert_same(loaded: Samples, motion: Samples, *, atol: float = 2e-9) -> None
         (lambda m: m.rows(slice(15)), "too short: .*got 15 and 0.280 s"),
     ],
 )
-def test_numbers_that_are_no_motion_are_refused(tmp_path, sine, change, message):
+def test_numbers_that_are_no_motion_are_refused(tmp_path, change, message):
     with pytest.raises(RecordingError, match=message):
-        load_recording(write_table(tmp_path / "m.csv", change(sine)))
+        load_recording(write_table(tmp_path / "m.csv", change(SINE)))
 
 
 @pytest.mark.parametrize("quantities", [("position",), ("position", "velocity")])
-def test_angles_that_pass_pi_go_on_and_a_long_way_in_a_long_step_stays(tmp_path, capsys, sine, quantities):
-    turning = np.linspace(2.5, 15.0, len(sine.time))
-    position, velocity = sine.position.copy(), sine.velocity.copy()
-    position[:, 1], velocity[:, 1] = (turning + np.pi) % (2 * np.pi) - np.pi, 12.5 / sine.duration
-    wrapped = dataclasses.replace(sine, position=position, velocity=velocity)
+def test_angles_that_pass_pi_go_on_and_a_long_way_in_a_long_step_stays(tmp_path, capsys, quantities):
+    turning = np.linspace(2.5, 15.0, len(SINE.time))
+    position, velocity = SINE.position.copy(), SINE.velocity.copy()
+    position[:, 1], velocity[:, 1] = (turning + np.pi) % (2 * np.pi) - np.pi, 12.5 / SINE.duration
+    wrapped = dataclasses.replace(SINE, position=position, velocity=velocity)
     loaded = load_recording(write_table(tmp_path / "m.csv", wrapped, quantities))
     np.testing.assert_allclose(loaded.position[:, 1], turning, atol=1e-12)
     np.testing.assert_allclose(loaded.velocity[:, 1], velocity[:, 1], atol=1e-9)
     assert f"{JOINTS[1]}: turned on where angles pass pi" in capsys.readouterr().err
     np.testing.assert_array_equal(np.delete(loaded.position, 1, axis=1), np.delete(position, 1, axis=1))
-    slow = dataclasses.replace(sine, time=sine.time * 60, position=2 * np.pi * np.sign(sine.position))  # of 1.2 s
+    slow = dataclasses.replace(SINE, time=SINE.time * 60, position=2 * np.pi * np.sign(SINE.position))  # of 1.2 s
     table = write_table(tmp_path / "m.csv", slow)
     table.write_text(table.read_text().replace("time", "time [s]", 1))  # Steps of 1.2 might be of any unit.
     np.testing.assert_array_equal(load_recording(table).position, slow.position)

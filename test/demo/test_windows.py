@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from motions import sine_motion
+from motions import SINE, sine_motion
 
 from traj_integrator_ros.demo.planned import planned_motion
 from traj_integrator_ros.demo.recording import MIN_SAMPLES, load_recording, plan_on, repeated
@@ -61,15 +61,15 @@ def test_windows_of_recordings_follow_them(shared_data, path, size):
         assert_follows(motion, len(motion.time) // 3, space, 6e-3)
 
 
-def test_the_nodes_parameters_have_the_robots_limits_or_assume_some(sine, tmp_path: Path):
+def test_the_nodes_parameters_have_the_robots_limits_or_assume_some(tmp_path: Path):
     def written(recording: Samples) -> dict[str, object]:
         write_node_parameters(recording, plan_on(recording), tmp_path / "new" / "node.yaml")
         return yaml.safe_load((tmp_path / "new" / "node.yaml").read_text())["/**"]["ros__parameters"]
 
-    unknown, panda = written(sine), written(planned_motion())
-    assert unknown["joint_names"] == list(sine.joint_names) and unknown["dt"] == 0.01
+    unknown, panda = written(SINE), written(planned_motion())
+    assert unknown["joint_names"] == list(SINE.joint_names) and unknown["dt"] == 0.01
     assert unknown["warmup"] == ["32x32"] and unknown["max_batch"] == 64
-    assert unknown["limits.action"] == "warn" and unknown["limits.assumed_velocity"] > np.abs(sine.velocity).max()
+    assert unknown["limits.action"] == "warn" and unknown["limits.assumed_velocity"] > np.abs(SINE.velocity).max()
     assert panda["limits.action"] == "retime" and len(panda["limits.velocity"]) == len(panda["limits.jerk"]) == 7
-    slow = dataclasses.replace(sine, time=100 * sine.time)
+    slow = dataclasses.replace(SINE, time=100 * SINE.time)
     assert written(slow)["state_timeout"] == pytest.approx(6.0), "three of its steps"

@@ -68,3 +68,12 @@ def test_a_ros_2_that_cannot_build_messages_is_refused_at_once(
     [line] = done.stderr.splitlines()
     assert lacks in line and "sudo apt install ros-jazzy-" in line
     assert [path.name for path in (checkout / ".venv").iterdir()] == ["works"]
+
+
+def test_the_tests_of_a_cell_of_the_matrix_exist(project_root: Path) -> None:
+    import matrix
+
+    for name in (*matrix.TESTS, *matrix.LEROBOT_TESTS):
+        file, _, function = name.partition("::")
+        assert (project_root / file).exists()
+        assert not function or f"\ndef {function}(" in (project_root / file).read_text()
