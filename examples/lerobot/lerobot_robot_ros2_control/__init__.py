@@ -8,12 +8,10 @@ if find_spec("rclpy") is not None:
 
     __all__ += ["Arm"]
 if find_spec("lerobot") is not None:
-    from .config_smooth import SmoothConfig
-    from .smooth import Smooth
+    from .smooth import Smooth, SmoothConfig
 
     __all__ += ["Smooth", "SmoothConfig"]
     if find_spec("rclpy") is not None:
-        from .config_ros2_control import Ros2ControlConfig
-        from .ros2_control import Ros2Control
+        from .ros2_control import Ros2Control, Ros2ControlConfig
 
         __all__ += ["Ros2Control", "Ros2ControlConfig"]

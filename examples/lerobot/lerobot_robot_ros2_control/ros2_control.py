@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from lerobot.cameras import CameraConfig
 from lerobot.cameras.utils import make_cameras_from_configs
+from lerobot.robots import RobotConfig
 
 from .arm import Arm
-from .config_ros2_control import Ros2ControlConfig
-from .paced import Paced
+from .paced import Paced, PacedConfig
+
+
+@RobotConfig.register_subclass("ros2_control")
+@dataclass(kw_only=True)
+class Ros2ControlConfig(PacedConfig):
+    """An arm behind an integrator node.
+
+    Args:
+        joints: names of the joints that the policy moves, in its order.
+        cameras: LeRobot's cameras by name.
+        integrator: name of the node.
+        joint_states: topic of the joint states.
+        ros_arguments: what follows --ros-args, such as ["-p", "use_sim_time:=true"].
+
+    """
+
+    joints: list[str] = field(default_factory=list)
+    cameras: dict[str, CameraConfig] = field(default_factory=dict)
+    integrator: str = "/traj_integrator"
+    joint_states: str = "/joint_states"
+    ros_arguments: list[str] = field(default_factory=list)
 
 
 class Ros2Control(Paced):
