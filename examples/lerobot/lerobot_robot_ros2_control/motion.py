@@ -23,12 +23,13 @@ class Motion(ABC):
     Args:
         period_s: time between two actions, s.
         delay: periods by which single actions are executed later, as `Pace` says.
+        acceleration: the largest one, as `Pace` says.
 
     """
 
-    def __init__(self, period_s: float, delay: float) -> None:
+    def __init__(self, period_s: float, delay: float, acceleration: np.ndarray | float = np.inf) -> None:
         self.period_s = period_s
-        self.pace = Pace(round(period_s * SECOND_NS), delay)
+        self.pace = Pace(round(period_s * SECOND_NS), delay, acceleration)
         self.rejected = 0
         """Number of chunks and actions that were not executed; a warning says why."""
         self._warned_s: dict[str, float] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -24,24 +23,28 @@ class Pace:
     An action is due one period after the one before. It is sent as a chunk that begins with the actions before and goes
     on at the same pace for one more period, so that the arm does not slow down before the next one. If that is late,
     `end` leads to rest at the last action. Times follow the loop that sends: its periods are never exactly those of the
-    policy.
+    policy. An action that jumps begins another motion, to which the arm is blended as to a new chunk: no limits allow
+    a motion through it and those before.
 
     Args:
         period_ns: time between two actions, ns.
         delay: number of periods by which actions are executed later than the policy means. From 1 on, the motion passes
             through known actions; with less, it follows the policy sooner and needs more corrections.
+        acceleration: the largest one, rad/s^2, `[joints]`: an action that would need more is a jump.
 
     """
 
-    def __init__(self, period_ns: int, delay: float) -> None:
+    def __init__(self, period_ns: int, delay: float, acceleration: np.ndarray | float = np.inf) -> None:
         self.period_ns, self.delay_ns = period_ns, round(delay * period_ns)
+        self._most_off = acceleration * (period_ns * 1e-9) ** 2
         self.early = self.late = 0
         """Number of actions that came before the previous one was due, and of those that came after a gap."""
         self._due_ns: int | None = None
         self.missed_ns: int | None = None
         """When the next action counts as late; None: none is expected."""
         self._lock = threading.Lock()
-        self._rows: deque[np.ndarray] = deque(maxlen=_ROWS)
+        self._rows = np.empty((0, 0))
+        self._jumped: np.ndarray | bool = False
 
     def chunk(
         self, action: np.ndarray, now_ns: int, committed: Callable[[int, int], np.ndarray]
@@ -81,14 +84,17 @@ class Pace:
         period_ns, soonest_ns = self.period_ns, now_ns + self.delay_ns
         if self._due_ns is None or now_ns > self._due_ns:
             self.late += self._due_ns is not None
-            self._rows.extend(committed(soonest_ns - (_ROWS - 2) * period_ns, _ROWS - 1))
+            self._rows = committed(soonest_ns - (_ROWS - 2) * period_ns, _ROWS - 1)
             self._due_ns = soonest_ns
-        behind_ns = self._due_ns - soonest_ns
+        behind_ns, rows = self._due_ns - soonest_ns, self._rows
         if behind_ns > period_ns:
             self.early += 1
-            self._rows[-1] = action
+            rows = rows[:-1]
         else:
-            self._rows.append(action)
             self._due_ns += period_ns - round(_GAIN * behind_ns)
-        rows = np.array([*self._rows, 2 * action - self._rows[-2]])
-        return rows, self._due_ns - _ROWS * period_ns
+        step, before = action - rows[-1], rows[-1] - rows[-2]
+        jumps = np.abs(step - before) > self._most_off
+        # After one jump the motion goes on as before, after two in a row as from one to the other.
+        line = action - np.where(self._jumped, step, before) * np.arange(len(rows), 0, -1)[:, None]
+        self._rows, self._jumped = np.vstack([np.where(jumps, line, rows), action])[-_ROWS:], jumps
+        return np.vstack([self._rows, 2 * action - self._rows[-2]]), self._due_ns - _ROWS * period_ns

@@ -62,7 +62,7 @@ class Servos(Motion):
             publish__lead_time=_LEAD_TIME_S, publish__bandwidth=bandwidth, supervision__deviation=deviation, **given,
         )  # fmt: skip
         rehearse(parameters)  # otherwise, the first motion takes 50 ms
-        super().__init__(period_s, delay)
+        super().__init__(period_s, delay, np.asarray(limits[1], float))
         self._executor = Executor(
             parameters,
             warn=lambda rejected: self._warn(rejected.reason, str(rejected)),
