@@ -28,8 +28,8 @@ from .planned_motion import Found, Task, motion_to
 from .reference import reference, steps_of_rows, stops_of, with_standing
 from .slow import fastest, gently, slow
 
-SPARE_NS = 6_000_000
-"""Time, ns, before its plan begins by which a trajectory must be made."""
+_OF_LEAD = 0.3
+"""Share of the lead time that a message needs to arrive: a trajectory must be made by then before its plan begins."""
 _BACK = 0.1
 """Speed with which the command goes back after a brake: 0.1 rad/s, or that share of a joint's range below 1 rad."""
 _LEADS = 0.1
@@ -57,6 +57,7 @@ class TrajectoryMaker:
         self.limits = parameters.joint_limits
         self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
         self._lead_ns = whole_ns(parameters.publish_lead_time)
+        self._arrives_ns = round(_OF_LEAD * self._lead_ns)
         self.assumed = assumed_limits(
             parameters.rate_limits,
             parameters.publish_brake_time,
@@ -171,7 +172,7 @@ class TrajectoryMaker:
         measured state, a bridge leads only to the first point of a complete plan; a blend has to begin exactly.
         """
         at_ns, known_ns = self._at(now_ns), present.start_ns
-        if task.begin_ns < (known_ns if known_ns > at_ns else at_ns + SPARE_NS):
+        if task.begin_ns < (known_ns if known_ns > at_ns else at_ns + self._arrives_ns):
             if (task.plan.origin_ns and not task.plan.untimed) or np.count_nonzero(task.state[1:]):
                 return None
             task = task._replace(begin_ns=self._blend_ns(present, now_ns))
