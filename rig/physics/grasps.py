@@ -97,8 +97,7 @@ def switched(loop: Loop, seed: int, *, count: int = 6, share: float = 0.4) -> Fi
 
     policy(loop, at, seconds, bias=errors, noise=errors / 6, seed=seed)
     loop.go(1.0)
-    # Without reports, the first motion begins where the hand is measured.
-    log = loop.log(begin if loop.core.published.report else begin + 1.0)
+    log = loop.log(begin)
     command = log.command[:, -1]
     changes = log.time[1:][np.abs(np.diff(command)) > _NOTHING_M]
     right = len(changes) == count

@@ -68,6 +68,9 @@ class Beginning:
         is_given = plan.start is not None and all_finite(plan.start.position)
         measured = (states.known if is_given else states.latest)(now_ns, timeout)
         position = plan.start.position if measured is None else measured.position
+        if len(switched := self.parameters.switched):  # What is measured of them may lie between their values.
+            position, first = position.copy(), plan.actions[0, switched]
+            position[switched] = np.where(np.isnan(first), position[switched], first)
         velocity = np.zeros_like(position)
         if measured is not None and not self.parameters.publish_start_moving:
             self._require_slow(states.speed(), RESTS * self.allowance.full_speed)
