@@ -16,7 +16,7 @@ from lerobot.scripts import lerobot_rollout
 from lerobot.utils.feature_utils import build_dataset_frame
 
 from .motion import SECOND_NS
-from .paced import CHUNKS_HZ, Paced, PacedConfig
+from .paced import prepare_for_chunks
 
 _ENDS_WITHIN_S = 3.0
 """Longest time, s, to wait for an inference that goes on while the rollout ends: that of LeRobot's engines."""
@@ -37,30 +37,26 @@ class Chunk(NamedTuple):
 class WholeChunks(InferenceEngine):
     """Infers in a thread, and sends each chunk to the robot with the time of its observation.
 
-    An inference begins when half of the actions that the policy executes of a chunk (`n_action_steps`) have passed.
+    An inference begins when half of the actions that the policy executes of a chunk (`n_action_steps`) have passed, or
+    earlier if it takes long.
     Actions are returned to LeRobot's loop when they are due, so that it records them; the robot does not execute them.
 
     Args:
         ctx: what LeRobot has built; its robot is one of this package.
 
     Raises:
-        TypeError: the robot takes no chunks.
-        ValueError: rates differ, or the policy needs more than the present observation.
+        ValueError: the policy needs more than the present observation, or its actions are interpolated.
 
     """
 
     def __init__(self, ctx: RolloutContext) -> None:
         robot, cfg, config = ctx.hardware.robot_wrapper.inner, ctx.runtime.cfg, ctx.policy.policy.config
-        if not isinstance(robot, Paced):
-            raise TypeError(f"--robot.type: expected ros2_control or smooth, got {robot.name}")
-        if cfg.fps != robot.config.fps:
-            raise ValueError(f"--robot.fps: expected --fps, {cfg.fps:g}, got {robot.config.fps:g}")
         if config.n_obs_steps != 1:
             raise ValueError(f"--policy: expected one of the present observation, got n_obs_steps {config.n_obs_steps}")
         if cfg.interpolation_multiplier != 1:
             raise ValueError(f"--interpolation_multiplier: expected 1 for chunks, got {cfg.interpolation_multiplier}")
         self._ctx, self._robot, self._period_ns = ctx, robot, round(SECOND_NS / cfg.fps)
-        self._every_ns = config.n_action_steps * self._period_ns // 2
+        self._due_ns, self._passed = 0, config.n_action_steps / 2
         keys = ctx.data.ordered_action_keys
         self._columns = [keys.index(key) for key in robot.action_features]
         relative = any(
@@ -93,6 +89,7 @@ class WholeChunks(InferenceEngine):
             for one in (self._ctx.policy.policy, self._ctx.policy.preprocessor, self._ctx.policy.postprocessor):
                 one.reset()
             self._observed = self._chunk = None
+            self._due_ns = 0
             self._episode += 1
 
     def pause(self) -> None:
@@ -141,6 +138,7 @@ class WholeChunks(InferenceEngine):
                     if episode == self._episode and chunk.stamp_ns > self._robot.single_ns:
                         self._chunk = chunk
                         self._robot.send_chunk(chunk.actions[:, self._columns].numpy(), chunk.stamp_ns)
+                        self._due_ns = self._robot.next_chunk_ns(chunk.stamp_ns, len(chunk.actions), self._passed)
         except Exception:
             _LOG.exception("chunks: an inference has failed")
             self._has_failed = True
@@ -149,7 +147,7 @@ class WholeChunks(InferenceEngine):
     def _is_due(self) -> bool:
         if not self._active or self._observed is None or self._observed[1] <= self._robot.single_ns:
             return False  # single actions move the robot
-        return self._chunk is None or self._observed[1] - self._chunk.stamp_ns >= self._every_ns
+        return self._observed[1] >= self._due_ns
 
     def _prefix(self) -> dict[str, Any]:
         """Return the arguments of real-time chunking."""
@@ -181,8 +179,7 @@ def main() -> None:
     build = lerobot_rollout.build_rollout_context
 
     def with_chunks(cfg: RolloutConfig, *arguments: Any, **options: Any) -> RolloutContext:
-        if isinstance(cfg.robot, PacedConfig) and cfg.robot.bandwidth is None:
-            cfg.robot.bandwidth = CHUNKS_HZ
+        prepare_for_chunks(cfg.robot, cfg.fps)
         ctx = build(cfg, *arguments, **options)
         try:
             ctx.policy.inference = WholeChunks(ctx)

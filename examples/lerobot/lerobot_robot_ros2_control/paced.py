@@ -10,12 +10,14 @@ import numpy as np
 from lerobot.robots import Robot, RobotConfig
 from lerobot.utils.errors import DeviceAlreadyConnectedError, DeviceNotConnectedError
 
-from .motion import Motion
+from .motion import SECOND_NS, Motion
 
 SINGLE_HZ = 5.0
 """Bandwidth for single actions: with 2.5 Hz they are 4 mrad farther from what is meant, and hardly smoother."""
 CHUNKS_HZ = 2.5
 """Bandwidth for chunks: noise of 5 mrad adds 1.2 rather than 2 times the acceleration; a new plan takes 80 ms more."""
+_SPARE = 2
+"""Multiple of the time that the last chunk took until it arrived which the next one may take."""
 
 
 @dataclass(kw_only=True)
@@ -25,14 +27,24 @@ class PacedConfig(RobotConfig):
     Args:
         fps: rate of the actions, Hz, as in the dataset.
         delay: periods by which single actions are executed later than the policy means.
-        bandwidth: with which differences between command and policy go, Hz; None: `SINGLE_HZ`, or `CHUNKS_HZ` in
-            lerobot-rollout-chunks.
+        bandwidth: with which differences between command and policy go, Hz; None: `SINGLE_HZ`, or `CHUNKS_HZ` for
+            whole chunks.
 
     """
 
     fps: float = 30.0
     delay: float = 0.8
     bandwidth: float | None = None
+
+
+def prepare_for_chunks(config: RobotConfig, fps: float) -> None:
+    """Set what whole chunks need in the options of a robot. Raises ValueError: it takes none, or another rate."""
+    if not isinstance(config, PacedConfig):
+        raise ValueError(f"--robot.type: expected ros2_control or smooth, got {config.type}")
+    if config.fps != fps:
+        raise ValueError(f"--robot.fps: expected --fps, {fps:g}, got {config.fps:g}")
+    if config.bandwidth is None:
+        config.bandwidth = CHUNKS_HZ
 
 
 class Paced(Robot):
@@ -97,6 +109,18 @@ class Paced(Robot):
 
         """
         self._connected().send_chunk(self.unit * np.asarray(actions, dtype=float), stamp_ns or self.stamp_ns)
+
+    def next_chunk_ns(self, stamp_ns: int, actions: int, passed: float) -> int:
+        """Return when the next chunk is to be asked for, ns: before a chunk that has just come is over.
+
+        Args:
+            stamp_ns: `stamp_ns` of its observation.
+            actions: length of the chunk.
+            passed: number of actions that have passed by then, unless that is too late.
+
+        """
+        period_ns, took_ns = SECOND_NS / self.config.fps, self._connected().now_ns() - stamp_ns
+        return stamp_ns + round(min(passed * period_ns, actions * period_ns - _SPARE * took_ns))
 
     def prefix(self, actions: int, inference_s: float, stamp_ns: int = 0) -> np.ndarray:
         """Return the actions `[fixed, joints]` with which a chunk of this many must begin; see `Motion.prefix`."""
