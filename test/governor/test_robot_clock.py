@@ -91,6 +91,12 @@ def test_late_joint_states_say_nothing_about_a_clock_behind() -> None:
     assert clocks.clock.of_states(stamp_ns) == stamp_ns and clocks.clock.of_states(0) == 0
 
 
+def test_one_joint_state_raises_no_doubt() -> None:
+    clocks = Clocks(reports=False)
+    clocks.go(1)
+    assert not clocks.clock.is_doubted
+
+
 @pytest.mark.parametrize("every", [2.0, 20.0, 100.0])
 @pytest.mark.parametrize("by", [-200.0, -25.0, 30.0])
 @pytest.mark.parametrize("whose", ["node", "robot", "both"])

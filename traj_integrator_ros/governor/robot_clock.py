@@ -72,7 +72,8 @@ class RobotClock:
     @property
     def is_doubted(self) -> bool:
         """Return whether a clock was, or may have been, set, and the robot's time is not known yet."""
-        return self._source.is_alone or self.reports.is_alone
+        known = self._source.ahead_ns is not None  # The first joint state contradicts none.
+        return (known and self._source.is_alone) or self.reports.is_alone
 
     def read(self, node_ns: int, steady_ns: int) -> int:
         """Return the time of motions, ns, given the node's clock and the steady one; it never goes back."""
