@@ -99,7 +99,6 @@ def _send_plan(rig: Scaled) -> float:
 
 
 _PLANS = {
-    "scaled-goal-1": (1.0, (), 1.3),
     "scaled-goal-0.1": (0.1, ((0.5, 0.1),), 8.0),
     "scaled-steps": (1.0, tuple((0.17, scale) for scale in (0.3, 0.7, 0.1, 1.0, 0.5)), 1.8),
     "scaled-pause": (1.0, ((0.4, 0.0), (2.0, 0.3)), 2.2),
@@ -129,61 +128,24 @@ def plan(name: str) -> Iterator[Rig]:
     yield rig
 
 
-@case("scaled-stop", "scaled-stop-0")
+@case("scaled-stop")
 def stop(name: str) -> Iterator[Rig]:
-    """A stop at 0.3, and one at 0 that ends a waiting plan, need the distance and the time that the answer says."""
-    rig, scale = Scaled(limits=LIM, start_from="measured"), 0.0 if name.endswith("0") else 0.3
+    """A stop at 0.3 needs the distance and the time that the answer says."""
+    rig = Scaled(limits=LIM, start_from="measured")
     begin = _send_plan(rig)
     rig.go(0.3)
-    rig.slide(scale)
+    rig.slide(0.3)
     rig.go(0.2)
     place, called = rig.place, rig.now
     answer = rig.stop()
-    rig.go(0.5)
-    rig.slide(0.3)
-    rig.go(1.0)
+    rig.go(1.5)
     went = rig.place - place
     rig.check(bool(answer and answer.success), "answered")
     off = np.abs(np.array(answer.distance) - went).max()
     rig.check(off < 0.05 * np.abs(went).max() + 1e-3, f"went {went[0]:.4g}, answered {answer.distance[0]:.4g}")
     t, p = rig.played()
-    moves = t[1:][np.abs(np.diff(p, axis=0)).max(axis=1) > 1e-9]
-    took = moves[-1] - called
-    if scale:
-        rig.check(abs(answer.duration - took) < 0.05, f"took {took:.3f} s, answered {answer.duration:.3f}")
-    else:
-        rig.check(np.isinf(answer.duration), f"at 0 answered {answer.duration}")
-    rig.scaled_well(begin, most_jump=_MOST_RAD)
-    yield rig
-
-
-@case(*(f"scaled-stream-{space}-{scale}" for space in ("pos", "vel") for scale in (0.3, "moved")))
-def stream(name: str) -> Iterator[Rig]:
-    """A policy plans at 10 Hz from the robot's position, at a scaled speed or while the slider moves; then it stops."""
-    space, scale = name.split("-")[2:]
-    rig = Scaled()
-    speed, dt, rows = 0.4, 0.04, 20
-    rig.slide(1.0 if scale == "moved" else float(scale))
-    rig.go(0.3)
-    begin, end = rig.now, 3.0
-
-    def send() -> None:
-        pace = speed * min(rig.now - begin, 0.5, end - (rig.now - begin)) * 2
-        if space == "pos":
-            rig.sequence(rig.place[:1] + max(pace, 0.0) * dt * np.arange(1, rows + 1)[:, None] * np.ones(2), dt)
-        else:
-            rig.sequence(np.full((rows, 2), max(pace, 0.0)), dt, space=2)
-
-    if scale == "moved":
-        random = np.random.default_rng(0)
-        for value in (0.3, 1.0, 0.1, 0.0, 0.5):
-            rig.go(0.55, 0.1, send)
-            rig.slide(value)
-            rig.go(random.uniform(0.0, 0.04))  # the next chunk comes then
-    else:
-        rig.go(end, 0.1, send)
-    rig.slide(1.0)
-    rig.go(2.0)
+    took = t[1:][np.abs(np.diff(p, axis=0)).max(axis=1) > 1e-9][-1] - called
+    rig.check(abs(answer.duration - took) < 0.05, f"took {took:.3f} s, answered {answer.duration:.3f}")
     rig.scaled_well(begin, most_jump=_MOST_RAD)
     yield rig
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..rig import Rig
-from ..senders import policy, ramp, way
+from ..senders import policy, way
 from .table import case
 
 _MEANT = 1.2, 4.0, 60.0
@@ -47,22 +47,6 @@ def pausing(name: str) -> Iterator[Rig]:
         rig.go(random_.uniform(1.0, 2.0))
     rig.go(1.0)
     rig.good()
-    yield rig
-
-
-@case("end")
-def end(name: str) -> Iterator[Rig]:
-    """Chunks end while the robot moves: it stops within the limits, and not backwards."""
-    rig = Rig()
-    t0 = rig.now + 0.3
-
-    def at(x: np.ndarray) -> np.ndarray:
-        return np.repeat(ramp(x - t0, 1.0, 0.8)[:, None], 2, 1)[None]
-
-    policy(rig, at, 1.5, rows=12, inference=0.0, **_EXACT)
-    rig.go(2.0)
-    rig.good()
-    rig.back(allowed=1e-4)
     yield rig
 
 
