@@ -7,7 +7,7 @@ import numpy as np
 from traj_integrator_ros.execution.bounds import Bounds
 from traj_integrator_ros.execution.following import follow
 from traj_integrator_ros.execution.limits import extremes
-from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.motion import SIZE, Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.governor.reference import exact_motion
 from traj_integrator_ros.kernels import MAPS
@@ -26,6 +26,11 @@ def motion_of_actions(name: str, steps: np.ndarray, actions: np.ndarray, start: 
         return exact_motion(plan, start)
     ends = actions if plan.is_positions else start.position + np.cumsum(actions * steps[:, None], axis=0)
     return cubic_spline(steps, np.vstack([start.position, ends]), start.velocity)
+
+
+def padded(coefficients: np.ndarray) -> np.ndarray:
+    """Coefficients `[N, SIZE, D]` from those of the lowest powers."""
+    return np.pad(coefficients, [(0, 0), (0, SIZE - coefficients.shape[1]), (0, 0)])
 
 
 def bounds(dof: int, velocity: float = 2.0, acceleration: float = 10.0, jerk: float = 500.0, position=np.inf) -> Bounds:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.polynomials import powers_of
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
@@ -61,7 +62,7 @@ class NodeCore(Executor):
         """Put the controller in the middle of a motion of this node, in a state from which it continues."""
         p, v, a = state
         self.joint_state(p, v, now_ns)
-        pieces = np.stack([p - v + a / 2, v - a, a / 2])[None]
+        pieces = powers_of([part[None] for part in (p - v + a / 2, v - a, a / 2)])
         since_ns = now_ns - 10**9
         motion = Motion(np.array([0.0, 2.0]), pieces, start_ns=since_ns)
         self.published.record(ExecutableTrajectory(motion), since_ns)

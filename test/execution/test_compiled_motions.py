@@ -13,7 +13,7 @@ def refuses(step, *arguments):
         step(*arguments)
 
 
-COEFFICIENTS, KNOTS, TIMES = np.zeros((2, 4, 3)), np.arange(3) * 0.1, np.array([0.05, 0.1])
+COEFFICIENTS, KNOTS, TIMES = np.zeros((2, 6, 3)), np.arange(3) * 0.1, np.array([0.05, 0.1])
 ROWS, ROW = np.zeros((3, 3)), np.zeros(3)
 PIECES, STATE = np.zeros((2, 6, 1)), np.array([0.0, 1.0, 0.0])
 STATES, BOUNDS = np.stack([STATE, STATE], axis=1), np.ones((4, 2))
@@ -31,15 +31,15 @@ BLENDED = sevens(208), sevens(207, 6, 3), sevens(3)
 CALLS = {
     "states_at": (COEFFICIENTS, KNOTS, TIMES, sevens(4, 2, 3)),
     "united": (np.ones(2, int), np.append(TIMES, TIMES), PIECES, TIMES, 1e-6, 0.01, sevens(18), sevens(17, 6, 2)),
-    "interpolate": (KNOTS, KNOTS, ROWS, False, False, ROW, sevens(2, 4, 3), sevens(3)),
+    "interpolate": (KNOTS, KNOTS, ROWS, False, False, ROW, sevens(2, 6, 3), sevens(3)),
     "points": (COEFFICIENTS, KNOTS, KNOTS, False, sevens(3, 3, 3)),
     "profile": (STATE, np.ones(2), STATE[:2], 0.5, sevens(3), sevens(2, 6, 1)),
-    "shift": (COEFFICIENTS, TIMES, sevens(2, 4, 3)),
-    "spline": (KNOTS, ROWS, ROW, ROW, sevens(2, 4, 3)),
+    "shift": (COEFFICIENTS, TIMES, sevens(2, 6, 3)),
+    "spline": (KNOTS, ROWS, ROW, ROW, sevens(2, 6, 3)),
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
     "blend": (COEFFICIENTS, KNOTS, True, False, 0.0, 1.0, 0.1, ROWS, SIDES, ROW, KINDS, *BLENDED),
     "track": (*TRACKED, sevens(3, 3), sevens(2)),
-    "widen": (np.zeros((3, 4, 3)), np.arange(4) * 0.1, sevens(1, 2, 4, 3)),
+    "widen": (np.zeros((3, 6, 3)), np.arange(4) * 0.1, sevens(1, 2, 4, 3)),
     "widen each": (COEFFICIENTS, KNOTS, sevens(2, 2, 4, 3)),
 }
 """A suitable call of each compiled function."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from execution_cases import padded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial import polynomial
@@ -15,7 +16,7 @@ from traj_integrator_ros.execution.rows import motion_of_points, points_of
 def a_motion(pieces: int, degree: int, dof: int, seed: int = 0) -> Motion:
     random = np.random.default_rng(seed)
     knots = np.concatenate([[0.0], random.uniform(0.01, 0.5, pieces).cumsum()])
-    return Motion(knots, random.normal(size=(pieces, degree + 1, dof)))
+    return Motion(knots, padded(random.normal(size=(pieces, degree + 1, dof))))
 
 
 @settings(max_examples=30)
@@ -113,7 +114,7 @@ def test_each_joint_moves_as_its_track_and_rests_after_it(seed):
 
 
 def test_joints_without_a_track_are_taken_from_the_motion():
-    motion = Motion(np.array([0.0, 0.5, 1.0]), np.random.default_rng(0).normal(size=(2, 4, 3)))
+    motion = Motion(np.array([0.0, 0.5, 1.0]), padded(np.random.default_rng(0).normal(size=(2, 4, 3))))
     track = Motion(np.array([0.0, 0.3]), np.ones((1, 6, 1)))
     both = united({1: track}, motion)
     times = np.array([0.1, 0.29, 0.31, 0.7])
@@ -128,7 +129,7 @@ def test_long_pieces_beside_merged_knots_are_played_as_they_are(stop, later):
     jerk = 1000.0
     first = np.array([[0.0, jerk * stop**2 / 2, -jerk * stop / 2, jerk / 6]])[:, :, None]
     second = Motion(np.array([0.0, stop + later, stop + later + 1.5]), np.zeros((2, 6, 1)))
-    motion = united({0: Motion(np.array([0.0, stop]), first), 1: second})
+    motion = united({0: Motion(np.array([0.0, stop]), padded(first)), 1: second})
     before = [stop - BESIDE] * (stop > 1.5 * BESIDE)
     np.testing.assert_allclose(motion.knots, [0.0, *before, stop, stop + BESIDE, stop + 1.5], atol=1e-6)
     times = np.linspace(0.0, motion.duration, 50_000)
@@ -139,7 +140,7 @@ def test_long_pieces_beside_merged_knots_are_played_as_they_are(stop, later):
 
 def test_slivers_are_left_out_and_the_end_stays():
     knots = np.array([0.0, 0.1, 0.1 + 4e-7, 0.2, 0.3 - 5e-7, 0.3])
-    coefficients = np.zeros((5, 2, 1))
+    coefficients = np.zeros((5, 6, 1))
     coefficients[:, 0, 0], coefficients[:, 1, 0] = knots[:-1], 1.0
     whole = Motion(knots, coefficients).without_slivers()
     np.testing.assert_allclose(whole.knots, [0, 0.1, 0.2, 0.3])

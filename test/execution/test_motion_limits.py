@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from execution_cases import padded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from traj_integrator_ros.execution.motion import Motion
 
 def a_motion(pieces: int, degree: int, dof: int, seed: int) -> Motion:
     random = np.random.default_rng(seed)
-    return Motion(np.arange(pieces + 1) * 0.3, random.normal(size=(pieces, degree + 1, dof)))
+    return Motion(np.arange(pieces + 1) * 0.3, padded(random.normal(size=(pieces, degree + 1, dof))))
 
 
 @settings(max_examples=25)
@@ -81,7 +82,7 @@ def test_a_joint_may_use_its_deceleration_and_its_acceleration(pieces, degree, s
 
 def test_the_peak_between_two_points_is_found_with_its_time_joint_and_size():
     # 0 at both ends with velocity 1 in and out: the position peaks in between, where no point is.
-    motion = Motion(np.array([0.0, 1.0]), np.array([[[0.0, 0.0], [0.0, 4.0], [0.0, -4.0]]]))
+    motion = Motion(np.array([0.0, 1.0]), padded(np.array([[[0.0, 0.0], [0.0, 4.0], [0.0, -4.0]]])))
     found = worst_violation(motion, Limits(position_max=np.array([1.0, 0.9])))
     assert (found.joint, found.quantity, found.bound) == (1, "position", 0.9)
     assert found.time == pytest.approx(0.5) and found.value == pytest.approx(1.0)
@@ -94,16 +95,16 @@ def test_the_peak_between_two_points_is_found_with_its_time_joint_and_size():
 def test_points_microseconds_apart_show_no_violation_of_jerk():
     limits = Limits(jerk=np.array([100.0]))
     for step, beyond, excused in ((5e-6, 50.0, True), (1e-4, 17.0, True), (1e-4, 20.0, False), (0.02, 0.2, False)):
-        motion = Motion(np.array([0.0, step]), np.array([2.0, 0.0, 0.0, (100.0 + beyond) / 6])[None, :, None])
+        motion = Motion(np.array([0.0, step]), padded(np.array([2.0, 0.0, 0.0, (100.0 + beyond) / 6])[None, :, None]))
         (found,) = worst_violations(motion, limits)
         assert found.value == pytest.approx(100.0 + beyond)
         assert (not worst_violations(motion, limits, of_points=True)) is excused
 
 
 def test_what_the_robot_does_already_is_not_planned():
-    moving = Motion(np.array([0.0, 1.0, 2.0]), np.array([[[0.0], [2.0], [-0.5]], [[1.5], [1.0], [0.0]]]))
+    moving = Motion(np.array([0.0, 1.0, 2.0]), padded(np.array([[[0.0], [2.0], [-0.5]], [[1.5], [1.0], [0.0]]])))
     assert worst_violation(moving, Limits(velocity=np.array([1.0]))) is None
-    faster = Motion(np.array([0.0, 1.0]), np.array([[[0.0], [2.0], [0.5]]]))
+    faster = Motion(np.array([0.0, 1.0]), padded(np.array([[[0.0], [2.0], [0.5]]])))
     assert worst_violation(faster, Limits(velocity=np.array([1.0]))).value == pytest.approx(3)
 
 
@@ -130,4 +131,4 @@ def test_a_coefficient_that_is_rounding_hides_no_extreme():
     for seed in range(40):
         motion = a_motion(1, 5, 1, seed)
         motion.coefficients[:, 5] *= 1e-16
-        np.testing.assert_allclose(extremes(motion), extremes(Motion(motion.knots, motion.coefficients[:, :5].copy())))
+        np.testing.assert_allclose(extremes(motion), extremes(Motion(motion.knots, padded(motion.coefficients[:, :5]))))

@@ -87,7 +87,7 @@ def test_a_correction_adds_its_states_and_stays_between_its_knots(count, step, p
     plan = cubic_spline(np.full(count, step), rows, np.cos(np.arange(3) * 1.0))
     states = random.normal(size=(3, 2, 3))
     whole = plan.corrected(states, plan.knots[first], plan.knots[last])
-    apart = whole.coefficients - plan.raised().coefficients
+    apart = whole.coefficients - plan.coefficients
     assert not apart[:first].any() and not apart[last:].any()
     own = Motion(plan.knots[first : last + 1] - plan.knots[first], apart[first:last])
     for state, expected in ((own.begin, states[:, 0]), (own.end, states[:, 1])):

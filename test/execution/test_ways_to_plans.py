@@ -158,8 +158,8 @@ def test_a_plan_that_ends_in_motion_before_it_can_be_reached_is_none():
 
 def test_plans_of_held_accelerations_are_followed_as_cubics():
     knots = np.array([0.0, 0.5, 1.0])
-    coefficients = np.zeros((2, 3, 2))
-    coefficients[0, 2], coefficients[1] = 0.5, [[0.125] * 2, [0.5] * 2, [-0.5] * 2]
+    coefficients = np.zeros((2, 6, 2))
+    coefficients[0, 2], coefficients[1, :3] = 0.5, [[0.125] * 2, [0.5] * 2, [-0.5] * 2]
     plan = Motion(knots, coefficients, with_accelerations=False, ends_at_rest=True)
     motion = followed_from((0.01,), plan)
     assert not motion.with_accelerations and (largest_jumps(motion)[:2] <= [1e-9, 1e-6]).all()

@@ -34,7 +34,7 @@ def limited(action: str = "", **parameters: object) -> SimulatedNode:
 
 def largest_jump(motion: Motion) -> float:
     """Largest jump of the acceleration from one piece to the next."""
-    powers = np.arange(motion.size)
+    powers = np.arange(motion.coefficients.shape[1])
     last = (powers * (powers - 1) * motion.steps[:-1, None] ** np.maximum(powers - 2, 0))[..., None]
     ends = (last * motion.coefficients[:-1]).sum(axis=1)
     return float(np.abs(ends - 2 * motion.coefficients[1:, 2]).max())

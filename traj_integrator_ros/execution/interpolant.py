@@ -11,7 +11,7 @@ import numpy as np
 
 from . import native
 from .motion import SHORTEST_GAP, Motion
-from .polynomials import spaced
+from .polynomials import SIZE, spaced
 from .rows import knots_of
 
 MOST_MOVED = 5e-3
@@ -72,10 +72,10 @@ def fit(
     if rests:  # two segments for each of the last two steps
         last = times[-3:]
         knots = np.sort(np.concatenate([times, (last[:-1] + last[1:]) / 2]))
-    coefficients, noise = np.empty((len(knots) - 1, 4, dof)), np.empty(dof)
+    coefficients, noise = np.zeros((len(knots) - 1, SIZE, dof)), np.empty(dof)
     of_row = unit if start is not None else 1.0
     most = np.full(dof, most_moved) * of_row
     given = times / unit, knots / unit, rows, start is not None, bool(rests), most
     native.interpolate(*given, coefficients, noise)
-    coefficients /= unit ** np.arange(4)[:, None]
+    coefficients /= unit ** np.arange(SIZE)[:, None]
     return Fit(Motion(knots, coefficients, ends_at_rest=bool(rests)), noise / of_row)

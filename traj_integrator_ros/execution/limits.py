@@ -10,7 +10,7 @@ from numpy.polynomial.polynomial import polyder
 
 from . import native
 from .motion import Motion
-from .polynomials import extremes_of_piece, roots_within
+from .polynomials import SIZE, extremes_of_piece, roots_within
 from .tolerances import ROUNDING, STANDS_RAD_S
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
@@ -208,7 +208,7 @@ def forward(motion: Motion, either: np.ndarray) -> Motion:
         knots.append(motion.knots[piece] + inside * span)
     cut = motion.at_knots(np.unique(np.concatenate(knots)))
     (least, most), h = extremes_of_pieces(cut)[:, :, 1], cut.steps[:, None]
-    way = (cut.coefficients[:, 1:] * h[..., None] ** np.arange(1, cut.size)[:, None]).sum(axis=1)
+    way = (cut.coefficients[:, 1:] * h[..., None] ** np.arange(1, SIZE)[:, None]).sum(axis=1)
     sign = np.where(np.maximum(most, -least) > STANDS_RAD_S, np.sign(way), 0.0)
     return Motion(cut.knots, cut.coefficients * sign[:, None])
 
@@ -247,7 +247,7 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
             unknown += _MERGED_S * sides[1] / judged.steps[:, None]
         for side, sign in enumerate((-1.0, 1.0)):
             values, most = sign * of_pieces[side] - unknown, np.tile(sign * sides[side], (len(unknown), 1))
-            if order < min(3, judged.size):  # a motion may begin beyond a limit
+            if order < 3:  # a motion may begin beyond a limit
                 most[0] = np.maximum(most[0], sign * judged.coefficients[0, order] * (order or 1))
             beyond = np.where(values > most, values, -np.inf)
             for joint in np.flatnonzero(beyond.max(axis=0) > -np.inf).tolist():

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .polynomials import SIZE, between, shifted, spaced
+from .polynomials import SIZE, between, powers_of, shifted, spaced
 from .tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
 
 SHORTEST_GAP = 1e-6
@@ -71,7 +71,7 @@ class Motion(NamedTuple):
     knots: np.ndarray
     """Times, s from the motion's start, increasing from 0: float64 `[N + 1]`."""
     coefficients: np.ndarray
-    """Coefficients of the powers of the time since the segment began, s: float64 `[N, K + 1, D]`, K from 1 to 5."""
+    """Coefficients of the powers of the time since the segment began, s: float64 `[N, SIZE, D]`."""
     with_accelerations: bool = True
     """True if its points have accelerations; False if the acceleration jumps at knots, because it is held."""
     ends_at_rest: bool = False
@@ -99,11 +99,6 @@ class Motion(NamedTuple):
         return self.coefficients.shape[2]
 
     @property
-    def size(self) -> int:
-        """Number of coefficients K + 1."""
-        return self.coefficients.shape[1]
-
-    @property
     def steps(self) -> np.ndarray:
         """Duration of each segment, s, `[N]`."""
         return self.knots[1:] - self.knots[:-1]
@@ -117,7 +112,7 @@ class Motion(NamedTuple):
     def begin(self) -> State:
         """State in which the first segment begins."""
         first = self.coefficients[0]
-        return State(first[0], first[1], 2 * first[2] if self.size > 2 else np.zeros(self.dof))
+        return State(first[0], first[1], 2 * first[2])
 
     @property
     def end(self) -> State:
@@ -240,22 +235,9 @@ class Motion(NamedTuple):
     def then(self, other: Motion) -> Motion:
         """Return this motion followed by `other`. If both have a brake, it begins where this one's does."""
         knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
-        if self.size == other.size:
-            coefficients = np.concatenate([self.coefficients, other.coefficients])
-        else:
-            pieces = len(self.coefficients)
-            coefficients = np.zeros((len(knots) - 1, max(self.size, other.size), self.dof))
-            coefficients[:pieces, : self.size] = self.coefficients
-            coefficients[pieces:, : other.size] = other.coefficients
         until = min(self.plan_until, self.duration + other.plan_until)
-        parts = {"knots": knots, "coefficients": coefficients}
+        parts = {"knots": knots, "coefficients": np.concatenate([self.coefficients, other.coefficients])}
         return self._replace(**parts, ends_at_rest=other.ends_at_rest, plan_until=until)
-
-    def raised(self, size: int = SIZE) -> Motion:
-        """Return a copy of the motion with at least `size` coefficients."""
-        coefficients = np.zeros((len(self.coefficients), max(size, self.size), self.dof))
-        coefficients[:, : self.size] = self.coefficients
-        return self._replace(coefficients=coefficients)
 
     def of(self, joint: int) -> Motion:
         """Return the motion of one joint."""
@@ -285,16 +267,14 @@ class Motion(NamedTuple):
         end = min(end, self.duration)
         first, last = self.knots.searchsorted([begin - ROUNDING, end - ROUNDING])
         chosen, added = slice(first, last), between(np.array([end - begin]), states)[0]
-        whole = self.raised(len(added))
-        since = self.knots[chosen] - begin
-        whole.coefficients[chosen, : len(added)] += shifted(np.tile(added, (len(since), 1, 1)), since)
-        return whole
+        coefficients, since = self.coefficients.copy(), self.knots[chosen] - begin
+        coefficients[chosen] += shifted(np.tile(added, (len(since), 1, 1)), since)
+        return self._replace(coefficients=coefficients)
 
 
 def resting(position: np.ndarray, duration: float, start_ns: int = 0) -> Motion:
     """Return joints that stay at a position `[D]` for a time, s."""
-    coefficients = np.stack([position, np.zeros(len(position))])[None]
-    return Motion(np.array([0.0, duration]), coefficients, ends_at_rest=True, start_ns=start_ns)
+    return Motion(np.array([0.0, duration]), powers_of([position[None]]), ends_at_rest=True, start_ns=start_ns)
 
 
 def united(tracks: Mapping[int, Motion], others: Motion | None = None) -> Motion:
@@ -310,7 +290,6 @@ def united(tracks: Mapping[int, Motion], others: Motion | None = None) -> Motion
     """
     dof = len(tracks) if others is None else others.dof
     each = [tracks[joint] if joint in tracks else others.of(joint) for joint in range(dof)]
-    each = [track if track.size == SIZE else track.raised() for track in each]
     more = _NO_KNOTS if others is None else others.knots
     most = 3 * (len(more) + sum(len(track.knots) for track in each))
     knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, dof))

@@ -12,7 +12,7 @@ from numpy.polynomial.polynomial import polyder, polyroots, polyval
 from . import native
 
 SIZE = 6
-"""Largest number of coefficients of a segment: a controller reproduces a quintic from the states at its ends."""
+"""Number of coefficients of a segment: a controller reproduces a quintic from the states at its ends."""
 _NO_COEFFICIENT = 1e-12
 """Share of the largest coefficient below which a coefficient counts as 0."""
 
@@ -56,12 +56,14 @@ def spaced(knots: np.ndarray, gap: float) -> np.ndarray:
 
 
 def powers_of(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return contiguous coefficients `[N, K, D]` from those of each power, `[N, D]`, in any layout."""
-    return np.stack(parts, axis=1, out=np.empty((len(parts[0]), len(parts), parts[0].shape[1])))
+    """Return contiguous coefficients `[N, SIZE, D]` from those of the lowest powers, `[N, D]`, in any layout."""
+    coefficients = np.zeros((len(parts[0]), SIZE, parts[0].shape[1]))
+    coefficients[:, : len(parts)] = np.stack(parts, axis=1)
+    return coefficients
 
 
 def between(steps: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """Return coefficients `[N, 2k, D]` of the polynomials of least degree between states, at steps `[N]`, s.
+    """Return coefficients `[N, SIZE, D]` of the polynomials of least degree between states, at steps `[N]`, s.
 
     States are positions, velocities and accelerations, or the first k of them, `[k, N + 1, D]`.
     """

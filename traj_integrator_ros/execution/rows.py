@@ -9,7 +9,7 @@ import numpy as np
 
 from . import native
 from .motion import BESIDE, SHORTEST_GAP, Motion
-from .polynomials import between, shifted, spaced
+from .polynomials import SIZE, between, shifted, spaced
 from .tolerances import NANOSECOND_S, SAME, SECOND_NS
 
 _FINE_S = 2e-3
@@ -62,7 +62,7 @@ def cubic_spline(
 
     """
     knots, rows = knots_of(steps), _contiguous(positions)
-    coefficients = np.empty((len(steps), 4, rows.shape[1]))
+    coefficients = np.zeros((len(steps), SIZE, rows.shape[1]))
     end_velocity = np.zeros(rows.shape[1]) if ends_at_rest else end_velocity
     native.spline(knots, rows, _contiguous(start_velocity), _contiguous(end_velocity), coefficients)
     return Motion(knots, coefficients, ends_at_rest=ends_at_rest)

@@ -90,7 +90,7 @@ def _fastest(
     rests, left = stop.end.position, max(arrival - stop.duration, 0.0)
     within = _between(np.array([rests, rests]), np.array([place]))[0]
     rest = _fastest(joint, place, [float(rests[0]), 0.0, 0.0], within, bounds, left)
-    return stop.then(rest.raised())
+    return stop.then(rest)
 
 
 def _between(turns: np.ndarray, place: np.ndarray) -> np.ndarray:

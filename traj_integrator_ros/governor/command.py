@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 
 from ..execution.motion import Motion, State, resting
+from ..execution.polynomials import powers_of
 from ..execution.tolerances import MOMENT_S, MOST_KEPT, NANOSECOND_S, SECOND_NS, whole_ns
 from ..requests.rejection import Rejected, RejectionReason
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
@@ -266,7 +267,7 @@ class Command:
         position, velocity, acceleration = self.report.reference
         begun_ns, at_ns = map(self.motion_clock.at, (self.report.stamp_ns, now_ns))
         lasts = (at_ns - begun_ns + self.clock.lead_ns) * NANOSECOND_S + MOMENT_S
-        pieces = np.stack([position, velocity, acceleration / 2])[None]
+        pieces = powers_of([position[None], velocity[None], acceleration[None] / 2])
         onward = Motion(np.array([0.0, lasts]), pieces, start_ns=begun_ns)
         return ExecutableTrajectory(onward, follows=False)
 

@@ -106,4 +106,4 @@ def _stopped_early(motion: Motion, bounds: Bounds) -> Motion | None:
         low, high = (middle, high) if stopping(middle) else (low, middle)
     at = np.floor(low * SECOND_NS) * NANOSECOND_S  # Messages count nanoseconds.
     stop = stopping(at) or stopping(low)
-    return motion.until(at).raised().then(stop) if at > 0 else None
+    return motion.until(at).then(stop) if at > 0 else None

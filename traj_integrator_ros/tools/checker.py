@@ -154,9 +154,7 @@ def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
 def _with_pieces(motion: Motion, smoother: Motion) -> Motion:
     """Replace segments by those of a smoother motion, which is NaN where the points lack the fields for it."""
     has = np.isfinite(smoother.coefficients).all(axis=(1, 2), keepdims=True)
-    return smoother._replace(
-        coefficients=np.where(has, smoother.coefficients, motion.raised(smoother.size).coefficients)
-    )
+    return smoother._replace(coefficients=np.where(has, smoother.coefficients, motion.coefficients))
 
 
 def _check_joints(names: Sequence[str], expectation: Expectation) -> Iterator[Finding]:

@@ -79,9 +79,9 @@ class Blend {
   Blend(const BlendProblem& given, const Grid& grid, long joint)
       : given_(given), grid_(grid), joint_(joint), count_(static_cast<long>(grid.first.size()) - 1),
         pieces_(static_cast<long>(grid.knots.size()) - 1), tau_(given.time_scale), floats_(given.kinds[given.plan.dof + joint] != 0),
-        plan_(pieces_ * kLargestSize), low_(kOrders * count_), high_(low_), place_(count_), speed_(count_), least_(count_),
+        plan_(pieces_ * kSize), low_(kOrders * count_), high_(low_), place_(count_), speed_(count_), least_(count_),
         most_(count_), weights_(3 * count_) {
-    for (long k = 0, piece = 0; k < pieces_; ++k) cut(given.plan, joint, grid.knots[k], grid.knots[k + 1], piece, &plan_[k * kLargestSize]);
+    for (long k = 0, piece = 0; k < pieces_; ++k) cut(given.plan, joint, grid.knots[k], grid.knots[k + 1], piece, &plan_[k * kSize]);
     const double* const from = given.start + joint;
     start_ = {from[0], from[given.plan.dof], from[2 * given.plan.dof]};
     difference_ = start_ + State{plan_[0], plan_[1], 2 * plan_[2]} * -1;
@@ -116,10 +116,10 @@ class Blend {
       sum_ = plan_;
     } else {
       const double shift_by = moved_ ? way_.at(count_, 0) : 0;
-      double left[kLargestSize];  // It goes over all of the time.
+      double left[kSize];  // It goes over all of the time.
       grow(given_.until, {shift_by - way_.at(count_, 0), -way_.at(count_, 1), -way_.at(count_, 2)}, left);
       for (long piece = 0; piece < grid_.first[count_]; ++piece) add(left, 0, piece);
-      for (long piece = grid_.first[count_]; piece < pieces_; ++piece) sum_[piece * kLargestSize] += shift_by;
+      for (long piece = grid_.first[count_]; piece < pieces_; ++piece) sum_[piece * kSize] += shift_by;
       sum_[0] = start_.position, sum_[1] = start_.velocity, sum_[2] = start_.acceleration / 2;  // without rounding
       if (given_.kinds[2 * dof + joint_] == 0) {
         const Way other = free();
@@ -159,13 +159,13 @@ class Blend {
       double end[kOrders], slowest = HUGE_VAL, fastest = -HUGE_VAL;
       least_[k] = bound(-1, 2), most_[k] = bound(1, 2);
       for (long piece = grid_.first[k]; piece < grid_.first[k + 1]; ++piece) {
-        const double *const begin = &plan_[piece * kLargestSize], acceleration = 2 * begin[2], jerk = 6 * begin[3];
-        evaluate({plan_.data(), {}, kLargestSize, 1}, piece, grid_.knots[piece + 1] - grid_.knots[piece], kOrders, end, 1);
+        const double *const begin = &plan_[piece * kSize], acceleration = 2 * begin[2], jerk = 6 * begin[3];
+        evaluate({plan_.data(), {}, 1}, piece, grid_.knots[piece + 1] - grid_.knots[piece], kOrders, end, 1);
         slowest = std::min({slowest, jerk, end[3]}), fastest = std::max({fastest, jerk, end[3]});
         if (!given_.decelerates) continue;
         least_[k] = std::min({least_[k], acceleration, end[2]}), most_[k] = std::max({most_[k], acceleration, end[2]});
       }
-      const double after = k + 1 < count_ ? 2 * plan_[grid_.first[k + 1] * kLargestSize + 2] : end[2];
+      const double after = k + 1 < count_ ? 2 * plan_[grid_.first[k + 1] * kSize + 2] : end[2];
       falling[k] = std::min(end[2], after), rising[k] = std::max(end[2], after);
       place_[k] = end[0], speed_[k] = end[1];
       low_[k] = bound(-1, 0) - end[0], high_[k] = bound(1, 0) - end[0];
@@ -193,11 +193,11 @@ class Blend {
 
   // Lets no joint go back to meet a plan that goes forward from there, nor pass the place where its plan rests.
   void go_forward(Row& low, Row& high) const {
-    double knots[kStopPieces + 1], pieces[kStopPieces * kLargestSize], range[2 * kOrders];
+    double knots[kStopPieces + 1], pieces[kStopPieces * kSize], range[2 * kOrders];
     const long lasts = stop(start_, given_.stopping[joint_], bound(1, 3), knots, pieces);
     if (lasts == 0) return;
     std::fill_n(range, kOrders, HUGE_VAL), std::fill_n(range + kOrders, kOrders, -HUGE_VAL);
-    widen({pieces, {knots, lasts}, kLargestSize, 1}, range);
+    widen({pieces, {knots, lasts}, 1}, range);
     const double onward = going(floats_ ? start_.velocity : place_[count_ - 1] - start_.position);
     if (onward == 0) return;
     // Seen so that the joint goes up: the earliest place where it can stop; if the plan rests before, it has to come back.
@@ -256,7 +256,7 @@ class Blend {
         allowed[i] = range[i] = bounds[i] + side * kCounts * accepted(i % kOrders);
       }
       for (long piece = grid_.first[k]; piece < grid_.first[k + 1]; ++piece) {
-        widen({&sum_[piece * kLargestSize], {&grid_.knots[piece], 1}, kLargestSize, 1}, range);
+        widen({&sum_[piece * kSize], {&grid_.knots[piece], 1}, 1}, range);
       }
       for (long i = 0; i < 2 * kOrders; ++i) {
         if (range[i] == allowed[i]) continue;
@@ -290,17 +290,17 @@ class Blend {
   void add_difference() {
     sum_ = plan_;
     for (long k = 0; k < count_; ++k) {
-      const double cubic[kLargestSize] = {way_.at(k, 0), way_.at(k, 1), way_.at(k, 2) / 2, way_.jerks[k] / 6};
+      const double cubic[kSize] = {way_.at(k, 0), way_.at(k, 1), way_.at(k, 2) / 2, way_.jerks[k] / 6};
       for (long piece = grid_.first[k]; piece < grid_.first[k + 1]; ++piece) add(cubic, grid_.times[k], piece);
     }
   }
 
   // Adds a polynomial of the time since another time to a piece of the sum.
   void add(const double* polynomial, double since, long piece) {
-    double moved[kLargestSize];
-    std::copy_n(polynomial, kLargestSize, moved);
-    shift(moved, kLargestSize, grid_.knots[piece] - since);
-    for (long power = 0; power < kLargestSize; ++power) sum_[piece * kLargestSize + power] += moved[power];
+    double moved[kSize];
+    std::copy_n(polynomial, kSize, moved);
+    shift(moved, grid_.knots[piece] - since);
+    for (long power = 0; power < kSize; ++power) sum_[piece * kSize + power] += moved[power];
   }
 
   bool is_on_plan() const {
@@ -319,7 +319,7 @@ class Blend {
   const bool floats_;
   bool moved_ = false;  // it ends elsewhere than its plan: that is about velocities, or ends beyond a limit
   State start_{}, difference_{};
-  Row plan_, sum_;                     // coefficients, [pieces, kLargestSize]
+  Row plan_, sum_;                     // coefficients, [pieces, kSize]
   Row low_, high_;                     // of the difference, [kOrders, count]: at ends of intervals; of the jerk in them
   Row place_, speed_, least_, most_;   // of the plan at ends of intervals; accelerations of the sum in them
   Row weights_;

@@ -287,7 +287,7 @@ class Interpolation {
       State x{row(k), slope - h * a / 2, a};
       for (long p = piece_of(k); p < piece_of(k + 1); ++p) {
         const double numbers[] = {x.position, x.velocity, x.acceleration / 2, w_[p] / 6};
-        for (long power = 0; power < 4; ++power) coefficients[(p * 4 + power) * dof_] = numbers[power];
+        for (long power = 0; power < 4; ++power) coefficients[(p * kSize + power) * dof_] = numbers[power];
         x = Interval(given_.knots.step(p)).after(x, w_[p]);
       }
     }

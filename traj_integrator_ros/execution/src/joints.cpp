@@ -52,11 +52,11 @@ long unite(const Pieces* motions, long joints, long more, double gap, double bes
   const long intervals = merge(knots, end_of_knots - knots, gap, beside) - 1;
   for (long joint = 0; joint < joints; ++joint) {
     const Pieces& motion = motions[joint];
-    double c[kLargestSize];
+    double c[kSize];
     for (long interval = 0, piece = 0; interval < intervals; ++interval) {
       cut(motion, 0, knots[interval], knots[interval + 1], piece, c);
-      double* to = out + interval * kLargestSize * joints + joint;
-      for (long power = 0; power < kLargestSize; ++power) to[power * joints] = c[power];
+      double* to = out + interval * kSize * joints + joint;
+      for (long power = 0; power < kSize; ++power) to[power * joints] = c[power];
     }
   }
   return intervals;
@@ -89,14 +89,14 @@ long profile(State x, const double* spans, const double* jerks, long count, cons
   double time = 0;
   long pieces = 0;
   knots[0] = 0;
-  std::fill_n(coefficients, count * kLargestSize, 0.0);
+  std::fill_n(coefficients, count * kSize, 0.0);
   for (long i = 0; i < count; ++i) {
     time += spans[i];
     const double knot = whole(i == count - 1 ? lasts : time);
     const Interval interval(knot - knots[pieces]);
     if (interval.step <= 0) continue;
     const double cubic[] = {x.position, x.velocity, x.acceleration / 2, jerks[i] / 6};
-    std::copy_n(cubic, 4, coefficients + pieces * kLargestSize);
+    std::copy_n(cubic, 4, coefficients + pieces * kSize);
     knots[++pieces] = knot;
     x = interval.after(x, jerks[i]);
   }
@@ -108,12 +108,12 @@ long profile(State x, const double* spans, const double* jerks, long count, cons
   // What rounding has left grows from nothing over all of the time.
   const double span = knots[pieces], dv = -x.velocity, da = -x.acceleration;
   const double free = span * (dv / 2 - da * span / 12);  // by a quartic
-  double growing[kLargestSize];
+  double growing[kSize];
   grow(span, {place == nullptr ? free : *place - x.position, dv, da}, growing);
   for (long piece = 0; piece < pieces; ++piece) {
-    double moved[kLargestSize];
-    std::copy_n(growing, kLargestSize, moved);
-    shift(moved, kLargestSize, knots[piece]);
+    double moved[kSize];
+    std::copy_n(growing, kSize, moved);
+    shift(moved, knots[piece]);
     for (const double number : moved) *coefficients++ += number;
   }
   return pieces;

@@ -3,7 +3,7 @@
 
 namespace traj_integrator::execution {
 
-constexpr long kLargestSize = 6;  // degree + 1 of a controller's polynomials
+constexpr long kSize = 6;  // degree + 1 of a controller's polynomials
 constexpr long kOrders = 4;       // position, velocity, acceleration, jerk
 
 struct Knots {
@@ -13,14 +13,13 @@ struct Knots {
   double step(long piece) const { return times[piece + 1] - times[piece]; }
 };
 
-// Polynomial pieces: coefficients [count, size, dof] of powers of the time since a piece began.
+// Polynomial pieces: coefficients [count, kSize, dof] of powers of the time since a piece began.
 struct Pieces {
   const double* coefficients;
   Knots knots;
-  long size;  // degree + 1
   long dof;
 
-  const double* at(long piece) const { return coefficients + piece * size * dof; }
+  const double* at(long piece) const { return coefficients + piece * kSize * dof; }
 };
 
 struct State {
@@ -53,10 +52,10 @@ struct Interval {
 
 // pieces.cpp
 
-// Makes coefficients [size, dof] those of powers of the time since `by` later.
-void shift(double* coefficients, long size, double by, long dof = 1);
+// Makes coefficients [kSize, dof] those of powers of the time since `by` later.
+void shift(double* coefficients, double by, long dof = 1);
 
-// Coefficients [kLargestSize] of one joint between two times: of the piece in their middle, at rest after the end. `piece`
+// Coefficients [kSize] of one joint between two times: of the piece in their middle, at rest after the end. `piece`
 // is that one, or one before it, which becomes that one.
 void cut(const Pieces& motion, long joint, double begin, double end, long& piece, double* out);
 
@@ -73,15 +72,15 @@ void states_at(const Pieces& motion, const double* times, long count, long order
 constexpr long kPointOrders = 3;
 void points(const Pieces& motion, const double* times, bool rests, double* out);
 
-// Coefficients [knots.count, 4, dof] of the C2 cubic spline through rows [knots.count + 1, dof], whose first and last
-// velocity [dof] is open if that is null.
+// The first four of coefficients [knots.count, kSize, dof] of the C2 cubic spline through rows [knots.count + 1, dof],
+// whose first and last velocity [dof] is open if that is null.
 void spline(const Knots& knots, const double* rows, long dof, const double* first, const double* last, double* coefficients);
 
 // Widens ranges [2, kOrders, dof], least and greatest values of the derivatives, to contain those of a motion; returns
 // whether it had to.
 bool widen(const Pieces& motion, double* ranges);
 
-// Coefficients [kLargestSize] of the quintic that grows from nothing to a state in `span` seconds.
+// Coefficients [kSize] of the quintic that grows from nothing to a state in `span` seconds.
 void grow(double span, const State& to, double* out);
 
 // joints.cpp
@@ -99,7 +98,7 @@ constexpr long kStopPieces = 4;
 long stop(const State& begin, double most_acceleration, double most_jerk, double* knots, double* coefficients);
 
 // Writes the motion of a joint with jerks [count] for so many seconds each, at whole nanoseconds, to rest: knots
-// [count + 1] and coefficients [count, kLargestSize]; returns the number of pieces, 0 if it takes forever. What rounding
+// [count + 1] and coefficients [count, kSize]; returns the number of pieces, 0 if it takes forever. What rounding
 // leaves is removed: at the place, or of velocity and acceleration only if that is null.
 long profile(State begin, const double* spans, const double* jerks, long count, const double* place, double* knots,
              double* coefficients);
@@ -117,9 +116,9 @@ struct RowsProblem {
   const double* most_moved;  // [dof], distance by which a row may move whatever the noise is
 };
 
-// Cubic pieces [knots.count, 4, dof], continuous up to the acceleration, with the least sum of squares of distances from
-// rows and of jerk; the sizes of both are those of maximum restricted likelihood. Through the rows if that finds no
-// noise, whose standard deviation is [dof].
+// Cubic pieces, the first four of coefficients [knots.count, kSize, dof], continuous up to the acceleration, with the
+// least sum of squares of distances from rows and of jerk; the sizes of both are those of maximum restricted likelihood.
+// Through the rows if that finds no noise, whose standard deviation is [dof].
 void interpolate(const RowsProblem& problem, double* coefficients, double* noise);
 
 // tracking.cpp
@@ -156,7 +155,7 @@ struct BlendProblem {
 
 constexpr long kMoreKnots = 204;  // of a blend, in addition to twice those of its plan
 
-// The blend from a command to a plan, and the rest of the plan: knots and coefficients [.., kLargestSize, dof]; how far
+// The blend from a command to a plan, and the rest of the plan: knots and coefficients [.., kSize, dof]; how far
 // bounds that a plan exceeds lead away from it, [dof]. Returns the number of pieces; 0, after which the results are
 // undefined, if a joint is not on its plan by `until`.
 long blend(const BlendProblem& problem, double* knots, double* coefficients, double* apart);

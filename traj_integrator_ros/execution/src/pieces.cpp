@@ -12,7 +12,7 @@ void evaluate(const Pieces& motion, long piece, double t, long orders, double* o
   const long dof = motion.dof;
   for (long d = 0; d < dof; ++d) {
     double p = 0, v = 0, a = 0, j = 0;  // Horner's rule for the value and three derivatives at once
-    for (long k = motion.size - 1; k >= 0; --k) {
+    for (long k = kSize - 1; k >= 0; --k) {
       j = j * t + a;
       a = a * t + v;
       v = v * t + p;
@@ -46,9 +46,9 @@ bool is_surely_within(const Pieces& motion, long piece, const double* ranges) {
   for (long order = 0; order < kOrders; ++order) {
     const double* factors = retiming::kFactors[order];
     for (long joint = 0; joint < dof; ++joint) {
-      const double begin = order < motion.size ? factors[order] * c[order * dof + joint] : 0;
+      const double begin = factors[order] * c[order * dof + joint];
       double end = 0, bend = 0;  // by Horner's rule
-      for (long k = motion.size - 1; k >= order; --k) {
+      for (long k = kSize - 1; k >= order; --k) {
         const double part = factors[k] * c[k * dof + joint];
         end = end * h + part;
         if (k > order + 1) bend = bend * h + (k - order) * (k - order - 1) * std::fabs(part);
@@ -65,8 +65,8 @@ bool is_surely_within(const Pieces& motion, long piece, const double* ranges) {
 // Widens ranges to contain a piece of one joint, by its exact extremes; returns whether it had to.
 bool widen_by(const Pieces& motion, long piece, long joint, double* ranges) {
   const long dof = motion.dof, plane = kOrders * dof;
-  double c[kLargestSize] = {}, low[kOrders], high[kOrders];
-  for (long k = 0; k < motion.size; ++k) c[k] = motion.at(piece)[k * dof + joint];
+  double c[kSize], low[kOrders], high[kOrders];
+  for (long k = 0; k < kSize; ++k) c[k] = motion.at(piece)[k * dof + joint];
   for (long order = 0; order < kOrders; ++order) {
     low[order] = ranges[order * dof + joint];
     high[order] = ranges[plane + order * dof + joint];
@@ -84,18 +84,18 @@ bool widen_by(const Pieces& motion, long piece, long joint, double* ranges) {
 
 }  // namespace
 
-void shift(double* coefficients, long size, double by, long dof) {
+void shift(double* coefficients, double by, long dof) {
   if (by == 0) return;
-  for (long from = 0; from + 1 < size; ++from) {  // Horner's rule, once for each of them
-    for (long at = (size - 1) * dof; at-- > from * dof;) coefficients[at] += by * coefficients[at + dof];
+  for (long from = 0; from + 1 < kSize; ++from) {  // Horner's rule, once for each of them
+    for (long at = (kSize - 1) * dof; at-- > from * dof;) coefficients[at] += by * coefficients[at + dof];
   }
 }
 
 void grow(double span, const State& to, double* out) {
   const double p = to.position / (span * span * span), v = to.velocity / (span * span), a = to.acceleration / (2 * span);
-  const double numbers[kLargestSize] = {0, 0, 0, 10 * p - 4 * v + a, (7 * v - 15 * p - 2 * a) / span,
+  const double numbers[kSize] = {0, 0, 0, 10 * p - 4 * v + a, (7 * v - 15 * p - 2 * a) / span,
                                         (6 * p - 3 * v + a) / (span * span)};
-  std::copy_n(numbers, kLargestSize, out);
+  std::copy_n(numbers, kSize, out);
 }
 
 void cut(const Pieces& motion, long joint, double begin, double end, long& piece, double* out) {
@@ -103,11 +103,9 @@ void cut(const Pieces& motion, long joint, double begin, double end, long& piece
   const long last = motion.knots.count - 1;
   while (piece < last && times[piece + 1] <= middle) ++piece;
   const bool over = middle >= times[last + 1];
-  for (long power = 0; power < kLargestSize; ++power) {
-    out[power] = power < motion.size ? motion.at(piece)[power * motion.dof + joint] : 0;
-  }
-  shift(out, kLargestSize, (over ? times[last + 1] : begin) - times[piece]);
-  if (over) std::fill(out + 1, out + kLargestSize, 0.0);
+  for (long power = 0; power < kSize; ++power) out[power] = motion.at(piece)[power * motion.dof + joint];
+  shift(out, (over ? times[last + 1] : begin) - times[piece]);
+  if (over) std::fill(out + 1, out + kSize, 0.0);
 }
 
 void points(const Pieces& motion, const double* times, bool rests, double* out) {
@@ -139,7 +137,7 @@ void spline(const Knots& knots, const double* rows, long dof, const double* firs
   retiming::spline_velocities(knots.times, knots.count, rows, dof, end(first), end(last), velocities.data());
   for (long k = 0; k < knots.count; ++k) {
     const double *const p = rows + k * dof, *const v = velocities.data() + k * dof;
-    retiming::piece_between(knots.step(k), dof, p, p + dof, v, v + dof, nullptr, nullptr, coefficients + k * 4 * dof);
+    retiming::piece_between(knots.step(k), dof, p, p + dof, v, v + dof, nullptr, nullptr, coefficients + k * kSize * dof);
   }
 }
 

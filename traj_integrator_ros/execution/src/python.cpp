@@ -21,16 +21,16 @@ auto aside(int64_t numbers, Work work) {
   return traj_integrator::aside(numbers >= kLarge, work);
 }
 
-// Coefficients [N, K + 1, D] and knots [N + 1].
+// Coefficients [N, kSize, D] and knots [N + 1].
 Pieces motion_of(const In<3>& coefficients, const In<1>& knots) {
-  const long count = coefficients.shape[0], size = coefficients.shape[1], dof = coefficients.shape[2];
-  require(count > 0 && size > 1 && size <= kLargestSize && dof > 0 && knots.is({count + 1}));
-  return {coefficients.begin(), {knots.begin(), count}, size, dof};
+  const long count = coefficients.shape[0], dof = coefficients.shape[2];
+  require(count > 0 && coefficients.is({count, kSize, dof}) && dof > 0 && knots.is({count + 1}));
+  return {coefficients.begin(), {knots.begin(), count}, dof};
 }
 
 void py_spline(In<1> times, In<2> rows, Maybe<1> first, Maybe<1> last, Out<3> out) {
   const long count = times.shape[0] - 1, dof = rows.shape[1];
-  require(count > 0 && dof > 0 && rows.is({count + 1, dof}) && first.is({dof}) && last.is({dof}) && out.is({count, 4, dof}));
+  require(count > 0 && dof > 0 && rows.is({count + 1, dof}) && first.is({dof}) && last.is({dof}) && out.is({count, kSize, dof}));
   aside(count * dof, [&] { spline({times.begin(), count}, rows.begin(), dof, first.begin(), last.begin(), out.begin()); });
 }
 
@@ -42,7 +42,7 @@ bool py_widen(In<3> coefficients, In<1> knots, Out<4> ranges) {
   return aside(motion.knots.count * motion.dof, [&] {
     bool had_to = false;
     for (long k = 0; k < count; ++k) {
-      const Pieces part{motion.at(k), {motion.knots.times + k, pieces}, motion.size, motion.dof};
+      const Pieces part{motion.at(k), {motion.knots.times + k, pieces}, motion.dof};
       had_to |= widen(part, ranges.begin() + k * 2 * kOrders * motion.dof);
     }
     return had_to;
@@ -50,10 +50,10 @@ bool py_widen(In<3> coefficients, In<1> knots, Out<4> ranges) {
 }
 
 void py_shift(In<3> coefficients, In<1> by, Out<3> out) {
-  const long count = coefficients.shape[0], size = coefficients.shape[1], dof = coefficients.shape[2];
-  require(by.is({count}) && out.is({count, size, dof}));
+  const long count = coefficients.shape[0], dof = coefficients.shape[2];
+  require(coefficients.is({count, kSize, dof}) && by.is({count}) && out.is({count, kSize, dof}));
   std::copy_n(coefficients.begin(), out.size(), out.begin());
-  for (long k = 0; k < count; ++k) shift(out.begin() + k * size * dof, size, by.begin()[k], dof);
+  for (long k = 0; k < count; ++k) shift(out.begin() + k * kSize * dof, by.begin()[k], dof);
 }
 
 void py_states_at(In<3> coefficients, In<1> knots, In<1> times, Out<3> out) {
@@ -78,14 +78,14 @@ int64_t py_united(Given<const int64_t, 1> pieces, In<1> times, In<3> coefficient
     require(pieces.begin()[joint] > 0 && pieces.begin()[joint] <= left);
     left -= pieces.begin()[joint];
   }
-  require(joints > 0 && left == 0 && times.is({all}) && coefficients.is({rows, kLargestSize, 1}));
-  require(knots.is({3 * (more.shape[0] + all)}) && out.is({knots.shape[0] - 1, kLargestSize, joints}));
+  require(joints > 0 && left == 0 && times.is({all}) && coefficients.is({rows, kSize, 1}));
+  require(knots.is({3 * (more.shape[0] + all)}) && out.is({knots.shape[0] - 1, kSize, joints}));
   std::vector<Pieces> motions;
   const double *time = times.begin(), *piece = coefficients.begin();
   for (long joint = 0; joint < joints; ++joint) {
     const long count = pieces.begin()[joint];
-    motions.push_back({piece, {time, count}, kLargestSize, 1});
-    time += count + 1, piece += count * kLargestSize;
+    motions.push_back({piece, {time, count}, 1});
+    time += count + 1, piece += count * kSize;
   }
   std::copy_n(more.begin(), more.shape[0], knots.begin());
   return unite(motions.data(), joints, more.shape[0], gap, beside, knots.begin(), out.begin());
@@ -96,16 +96,16 @@ int64_t py_stop(In<2> states, In<1> acceleration, In<1> jerk, double gap, double
   constexpr long kKnots = kStopPieces + 1;
   const long joints = states.shape[1], most = 3 * joints * kKnots;
   require(joints > 0 && states.is({3, joints}) && acceleration.is({joints}) && jerk.is({joints}));
-  require(knots.is({most}) && out.is({most - 1, kLargestSize, joints}));
-  std::vector<double> times(joints * kKnots), coefficients(joints * kStopPieces * kLargestSize);
+  require(knots.is({most}) && out.is({most - 1, kSize, joints}));
+  std::vector<double> times(joints * kKnots), coefficients(joints * kStopPieces * kSize);
   std::vector<Pieces> motions;
   for (long joint = 0; joint < joints; ++joint) {
     const double* const from = states.begin() + joint;
-    double *const own = &times[joint * kKnots], *const pieces = &coefficients[joint * kStopPieces * kLargestSize];
+    double *const own = &times[joint * kKnots], *const pieces = &coefficients[joint * kStopPieces * kSize];
     const State begin{from[0], from[joints], from[2 * joints]};
     const long count = stop(begin, acceleration.begin()[joint], jerk.begin()[joint], own, pieces);
     if (count == 0) return 0;
-    motions.push_back({pieces, {own, count}, kLargestSize, 1});
+    motions.push_back({pieces, {own, count}, 1});
   }
   return unite(motions.data(), joints, 0, gap, beside, knots.begin(), out.begin());
 }
@@ -113,7 +113,7 @@ int64_t py_stop(In<2> states, In<1> acceleration, In<1> jerk, double gap, double
 // 0 pieces if it takes forever.
 int64_t py_profile(In<1> begin, In<1> spans, In<1> jerks, double place, Out<1> knots, Out<3> out) {
   const long count = spans.shape[0];
-  require(count > 0 && begin.is({3}) && jerks.is({count}) && knots.is({count + 1}) && out.is({count, kLargestSize, 1}));
+  require(count > 0 && begin.is({3}) && jerks.is({count}) && knots.is({count + 1}) && out.is({count, kSize, 1}));
   const State state{begin.begin()[0], begin.begin()[1], begin.begin()[2]};
   return profile(state, spans.begin(), jerks.begin(), count, &place, knots.begin(), out.begin());
 }
@@ -122,7 +122,7 @@ void py_interpolate(In<1> times, In<1> knots, In<2> rows, bool increments, bool 
                     Out<1> noise) {
   const long count = times.shape[0], dof = rows.shape[1], pieces = count - 1 + (rests ? std::min(count - 1, 2L) : 0);
   require(count > 1 && dof > 0 && knots.is({pieces + 1}) && rows.is({count, dof}) && most_moved.is({dof}));
-  require(out.is({pieces, 4, dof}) && noise.is({dof}));
+  require(out.is({pieces, kSize, dof}) && noise.is({dof}));
   const RowsProblem problem{times.begin(), {knots.begin(), pieces}, rows.begin(), count, dof, increments, rests,
                             most_moved.begin()};
   aside(kRowNumbers * count * dof, [&] { interpolate(problem, out.begin(), noise.begin()); });
@@ -143,7 +143,7 @@ int64_t py_blend(In<3> coefficients, In<1> given, bool rests, bool decelerates, 
   const Pieces plan = motion_of(coefficients, given);
   const long most = 2 * plan.knots.count + kMoreKnots, dof = plan.dof;
   require(start.is({3, dof}) && bounds.is({2, kOrders, dof}) && stopping.is({dof}) && kinds.is({3, dof}) && until > 0);
-  require(knots.is({most}) && out.is({most - 1, kLargestSize, dof}) && apart.is({dof}));
+  require(knots.is({most}) && out.is({most - 1, kSize, dof}) && apart.is({dof}));
   const BlendProblem problem{plan, rests, decelerates, from, until, time_scale, start.begin(), bounds.begin(), stopping.begin(),
                              kinds.begin()};
   return aside(kKnotNumbers * plan.knots.count * dof, [&] { return blend(problem, knots.begin(), out.begin(), apart.begin()); });
