@@ -11,7 +11,7 @@ from .limits import OUTWARD, Limits, extremes, forward, keeping, keeps
 from .motion import Motion
 from .tolerances import ROUNDING
 
-_SPARE = 1e-4
+SPARE = 1e-4
 """Share by which bounds of rates are widened, so that a plan that uses a limit completely counts as within it."""
 _RAMP_S = 0.02
 """Shortest time, s, in which a gentle stop reaches its acceleration: the interval of blends."""
@@ -63,7 +63,7 @@ class Bounds(Limits):
     def wide(self) -> np.ndarray:
         """The bounds, `[2, 4, D]`, with what plans may exceed them."""
         wide = self.sides.copy()
-        wide[:, 1:] *= 1 + _SPARE
+        wide[:, 1:] *= 1 + SPARE
         return wide
 
     @cached_property
@@ -85,7 +85,7 @@ class Bounds(Limits):
         """Return which joints of a motion keep the bounds, bool `[D]`."""
         kept = keeping(motion, self.wide)
         if self.deceleration is not None and kept.any():
-            kept &= self.steers(motion) <= 1 + _SPARE
+            kept &= self.steers(motion) <= 1 + SPARE
         return kept
 
     def raised_to(self, motion: Motion) -> Bounds:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .limits import extremes, extremes_of_pieces
+from .limits import POSITION_ROUNDING, extremes, extremes_of_pieces
 from .motion import Motion, State
 from .polynomials import between
 from .rows import Points, cubic_spline, motion_of_points
@@ -16,8 +16,6 @@ _FADE_S = 0.2
 """Longest time, s, over which the acceleration at an end is blended out."""
 _FADES = 3, 6, 12, 24
 """Numbers of steps over which the accelerations at both ends are blended out: the first that keeps the jerk limit."""
-_PASSED_RAD = 1e-7
-"""Distance, rad or m, by which rounding may lead beyond the outermost row."""
 _BETWEEN_ROWS_RAD = 1e-3
 """Largest distance, rad or m, by which a motion may swing beyond its outermost row if it turns between two rows."""
 _TURNS = 1.25
@@ -141,6 +139,6 @@ def _swings(motion: Motion, rows: np.ndarray) -> np.ndarray:
 def _turn(rows: np.ndarray, place: int) -> float:
     """Return how far a joint may swing beyond a row, rad: as the parabola through three rows, if that is little."""
     if not 0 < place < len(rows) - 1:
-        return _PASSED_RAD
+        return POSITION_ROUNDING
     bend = _TURNS * abs(rows[place - 1, 0] - 2 * rows[place, 0] + rows[place + 1, 0]) / 8
-    return bend if bend <= _BETWEEN_ROWS_RAD else _PASSED_RAD
+    return bend if bend <= _BETWEEN_ROWS_RAD else POSITION_ROUNDING

@@ -13,13 +13,11 @@ from ruckig import InputParameter, Result, Ruckig
 from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
-from .bounds import Bounds
+from .bounds import SPARE, Bounds
 from .limits import OUTWARD, extremes, keeps
 from .motion import BESIDE, SHORTEST_GAP, SIZE, Motion, State, resting, united
 from .tolerances import MOMENT_S, ROUNDING, SAME
 
-_BARELY = 1e-4
-"""Share by which a motion may exceed a limit of acceleration that depends on its direction."""
 _SHORTEST_S = 0.01
 """Shortest motion, s, if one so long exists: whole nanoseconds are too coarse for shorter ones."""
 _DONE = (Result.Working, Result.Finished)
@@ -80,7 +78,7 @@ def _fastest(
             way = _solved(place, start, velocity, jerk, (up, down), least)
             if way is None:
                 continue
-            steered = up == down or bounds.of(joint).steers(way)[0] <= 1 + _BARELY
+            steered = up == down or bounds.of(joint).steers(way)[0] <= 1 + SPARE
             if keeps(way, within) and steered:
                 return way
     if not any(start[1:]):

@@ -24,9 +24,9 @@ from .slow import slow
 from .stop import stopped_at_end
 
 _MOST_APART = 0.03
-"""Largest distance, rad or m, at which a chunk that exceeds limits is followed within them instead of being slowed."""
-_OF_RANGE = 0.03
-"""The same distance as a share of the joint's range, for joints with a range below 1 rad or m."""
+"""Largest distance at which a chunk that exceeds limits is followed within them instead of being slowed: rad or m, or
+that share of a joint's range below 1 rad or m.
+"""
 _OF_LIMITS = 0.97
 """Share of the limits to which a plan is slowed that is blended into from a motion: the blend needs some room."""
 _NO_BLEND = "motion: the plan cannot be blended with the present command within the limits"
@@ -186,5 +186,5 @@ class _Blend(NamedTuple):
 
 def _most_apart(parameters: NodeParameters, assumed: Bounds) -> np.ndarray:
     """Return the largest distances at which a chunk is followed, rad, `[dof]`: grippers go as fast as they can."""
-    most = np.minimum(_MOST_APART, _OF_RANGE * (assumed.position_max - assumed.position_min))
+    most = _MOST_APART * np.minimum(assumed.position_max - assumed.position_min, 1.0)
     return np.where(parameters.of_kind(GRIPPER), np.inf, most)
