@@ -129,6 +129,18 @@ def test_positions_stay_within_their_limits_on_the_way(seed):
     np.testing.assert_allclose(motion.end.position, 0.0, atol=1e-9)
 
 
+@pytest.mark.parametrize("side", [1.0, -1.0])
+@pytest.mark.parametrize("lasts", [0.4, 3.0])
+def test_a_plan_that_rests_beyond_a_limit_of_position_is_followed_to_the_limit(side, lasts):
+    u = np.linspace(0, 1, 21)
+    plan = spline(lasts / 20, side * 0.2 * u**3 * (10 - 15 * u + 6 * u**2), 0.0, ends_at_rest=True)
+    motion = follow(plan.begin, plan, bounds(1, position=0.15), BANDWIDTH)
+    assert motion.ends_at_rest and motion.end.position[0] == pytest.approx(side * 0.15, abs=1e-5)
+    assert np.abs(extremes(motion)[:, 0]).max() <= 0.15 + 1e-6
+    early = np.linspace(0, 0.3 * lasts, 20)
+    np.testing.assert_allclose(motion.states_at(early)[0], plan.states_at(early)[0], atol=0.01)
+
+
 def test_rows_that_are_yet_to_come_do_not_count_before():
     plan = a_plan(np.random.default_rng(3))
     state = plan.begin._replace(velocity=plan.begin.velocity + 0.2)
