@@ -217,14 +217,10 @@ class Motion(NamedTuple):
         return self if self.plan_from <= 0 else self.from_time(min(self.plan_from, last))
 
     @property
-    def unbraked(self) -> Motion:
-        """The motion without its brake, unless it consists of little else."""
-        return self.until(self.plan_until) if MOMENT_S < self.plan_until < self.duration else self
-
-    @property
     def soon(self) -> Motion:
-        """The first segments of a motion that has thousands of them; any other motion as it is."""
-        return self if len(self.coefficients) <= _MOST_SOON else self.until(float(self.knots[_MOST_SOON]))
+        """The motion without its brake, unless it consists of little else; of thousands of segments, the first ones."""
+        motion = self.until(self.plan_until) if MOMENT_S < self.plan_until < self.duration else self
+        return motion if len(motion.knots) <= _MOST_SOON else motion.until(float(motion.knots[_MOST_SOON]))
 
     def moved(self, by: np.ndarray) -> Motion:
         """Return the motion shifted by `[D]`, rad."""
@@ -253,10 +249,9 @@ class Motion(NamedTuple):
         """Return the motion with other knots, s; a new segment is part of the one in its middle."""
         piece = self.knots.searchsorted((knots[:-1] + knots[1:]) / 2, side="right") - 1
         piece = np.clip(piece, 0, len(self.coefficients) - 1)
-        by, coefficients = knots[:-1] - self.knots[piece], self.coefficients[piece]
-        if np.count_nonzero(by):
-            coefficients = shifted(coefficients, by)
-        return self._replace(knots=knots, coefficients=coefficients)
+        return self._replace(
+            knots=knots, coefficients=shifted(self.coefficients[piece], knots[:-1] - self.knots[piece])
+        )
 
     def corrected(self, states: np.ndarray, begin: float = 0.0, end: float = np.inf) -> Motion:
         """Return the motion plus the polynomial between two states, `[k, 2, D]`, at two of its knots, s.

@@ -235,7 +235,7 @@ class TrajectoryMaker:
 
     def _fastest_stop(self, motion: Motion, blend_ns: int) -> Motion:
         """Return the fastest stop of a motion, which may be as fast as the motion itself."""
-        braking = self.assumed.bounds.raised_to(motion.rest_from(blend_ns).unbraked.soon)
+        braking = self.assumed.bounds.raised_to(motion.rest_from(blend_ns).soon)
         return fastest_stop(motion.at(blend_ns), braking)._replace(start_ns=blend_ns)
 
     def back(self, now_ns: int, way: np.ndarray) -> ExecutableTrajectory | None:
