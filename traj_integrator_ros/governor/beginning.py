@@ -87,7 +87,8 @@ class Beginning:
 
     def without_first_row(self, path: Plan, now_ns: int) -> Plan:
         """Return a path without its first row if the robot is, or is commanded to be, there: most planners send it."""
-        known = [] if (measured := self._measured(now_ns)) is None else [measured.position]
+        measured, offset = self.joint_states.known(now_ns, self.parameters.state_timeout), self.published.guard.offset
+        known = [] if measured is None else [measured.position - offset]
         with suppress(Rejected, NotYet):
             if (present := self.published.at(now_ns)) is not None:
                 known.append(present.motion.at(self.published.motion_clock.at(now_ns)).position)
@@ -98,23 +99,29 @@ class Beginning:
         return replace(path, actions=path.actions[1:])
 
     def mismatch(
-        self, plan: Plan, present: ExecutableTrajectory, blend_ns: int, command: np.ndarray, now_ns: int
+        self,
+        plan: Plan,
+        present: ExecutableTrajectory,
+        command: np.ndarray,
+        measured: MeasuredState | None,
+        blend_ns: int,
+        at_ns: int,
     ) -> str:
         """Describe how far a plan begins from where the robot is, or may be by then; empty if it is near enough.
 
         The robot may be anywhere between its measured position and its commands from the measurement until the plan's
         start. A plan without a start may have been made since its origin, and a stream that is slowed is behind its
         plans, until the end of the motion in execution. A robot that stands away from its command is where it stands,
-        and plans that begin elsewhere are not described, but rejected: deviation.
+        and plans that begin elsewhere are not described, but rejected: deviation. A joint that is away from its command
+        for no known reason counts as there. `command` is that of `blend_ns`, and `at_ns` is now.
         """
-        measured, at = self._measured(now_ns), self.published.motion_clock.at
-        at_ns, starts = at(now_ns), plan.start is not None
+        starts, away = plan.start is not None, self.published.guard.offset
         # A single row is a position, and has no speed.
         paced = not starts and (plan.is_positions or plan.spline) and len(plan.steps) > plan.is_complete
         paced = bool(paced and plan.steps[0] <= _SAYS_ITSELF_S)
         first = plan.start.position if starts else plan.actions[0] if paced else command
         reach, parameter = self.allowance.start, "parameter limits.start_deviation"
-        there = command if measured is None else turned(measured.position, command, self.parameters.continuous)
+        there = command if measured is None else turned(measured.position - away, command, self.parameters.continuous)
         places, away = np.stack([command, there]), np.abs(there - command) > self.allowance.distance
         stands_away = not present.follows and present.start_ns <= at_ns and bool(away.any())
 
@@ -131,7 +138,7 @@ class Beginning:
         if present.follows and (beyond() > 0).any():
             since_ns, until_ns = plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns
             if starts:
-                since_ns = at_ns if measured is None else at(int(measured.stamps_ns.min()))
+                since_ns = at_ns if measured is None else self.published.motion_clock.at(int(measured.stamps_ns.min()))
                 until_ns = max(plan.origin_ns, at_ns)
             else:
                 executed = present.motion.rest_from(blend_ns)
@@ -153,11 +160,6 @@ class Beginning:
         if stands_away:
             raise Rejected(RejectionReason.DEVIATION, text)
         return text
-
-    def _measured(self, now_ns: int) -> MeasuredState | None:
-        """Return the measured state; a joint that is away from its command for no known reason counts as there."""
-        measured = self.joint_states.known(now_ns, self.parameters.state_timeout)
-        return measured and measured._replace(position=measured.position - self.published.guard.offset)
 
     def _require_slow(self, speed: np.ndarray, most: np.ndarray) -> None:
         """Reject (deviation) while something else, or a motion from before a restart of the node, moves the robot."""

@@ -108,8 +108,8 @@ class TrajectoryMaker:
         if not plan.untimed:
             plan = plan.completed(present.motion, self._parameters.continuous)
         begin_ns, at_ns = self._blend_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
-        state, mismatch = present.motion.at(begin_ns), self.beginning.mismatch
-        away = mismatch(plan, present, begin_ns, state.position, now_ns)
+        state, measured = present.motion.at(begin_ns), self._joint_states.known(now_ns, self._parameters.state_timeout)
+        away = self.beginning.mismatch(plan, present, state.position, measured, begin_ns, at_ns)
         self.refuse_or_warn(away, RejectionReason.START_MISMATCH)
         earliest_ns, soonest_ns = begin_ns, begin_ns if present.start_ns <= at_ns else at_ns + self._lead_ns
         begin_ns, dropped = schedule(plan, earliest_ns, at_ns, soonest_ns)
@@ -130,7 +130,6 @@ class TrajectoryMaker:
         is_delayed = last is not None and last.delay > 0  # The motion sent last is behind its plan.
         floating = ~stopped & (by_speed and (not plan.origin_ns or is_delayed))
         least = most = state.position
-        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # The robot may stand a little outside of a limit, and may come back.
             least, most = np.minimum(least, measured.position), np.maximum(most, measured.position)
         limits = self.limits.containing(least, most)
