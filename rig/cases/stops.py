@@ -13,9 +13,6 @@ from traj_integrator_ros.client import set_stamp, stamp_of
 from ..rig import LIM, Rig
 from .table import case, streaming
 
-_STANDS_STILL_S = 1.0
-"""Longest time, s, for which silence of the robot counts as a network that stands still, so that a brake waits."""
-
 
 @case("stop-service", "stop-velocities")
 def stops(name: str) -> Iterator[Rig]:
@@ -48,16 +45,13 @@ def stops(name: str) -> Iterator[Rig]:
 
 @case("states-end")
 def states_end(name: str) -> Iterator[Rig]:
-    """Joint states end during a stream: the robot rests for good after state_timeout and a brake.
-
-    Without reports, nothing is heard of the robot any more, so that the network may stand still.
-    """
+    """Joint states end during a stream: the robot rests for good after state_timeout and a brake."""
     rig, send = streaming(0.5, 2.0, limits=LIM)
     rig.speak = False
     ended = rig.now
     rig.go(3.0, 0.1, send)
     rig.within()
-    rig.rests(ended + (0.5 if rig.reporter else _STANDS_STILL_S) + 0.35)
+    rig.rests(ended + 0.5 + 0.35)
     level = max(rig.levels(ended + 1.0))
     rig.check(level >= 2, f"diagnostics level {level}")
     yield rig
@@ -153,25 +147,20 @@ def hold(name: str) -> Iterator[Rig]:
 
 @case("stop-silent", "stop-silent-states")
 def stop_silent(name: str) -> Iterator[Rig]:
-    """~/stop brakes even if reports of the controller have ended; if joint states ended with them, within 1 s of that.
-
-    Then the network may stand still, and a brake that it holds up would be entered in its middle.
-    """
+    """~/stop brakes even if reports of the controller have ended, and joint states with them."""
     rig = Rig(max_horizon=1000)
     rig.ramping(0.5, 0.8, 159)()
     rig.go(1.6)
     rig.reporter, kept = None, rig.reporter
     rig.speak = name != "stop-silent-states"
-    silent_s = 0.4
-    rig.go(silent_s)
-    waits_s = 0.0 if rig.speak else _STANDS_STILL_S - silent_s
+    rig.go(0.4)
     n, place = len(rig.arrivals), rig.place[0]
     moving = np.abs(rig.robot._state.velocity).max()
     answer = rig.stop()
     rig.go(1.5)
     travel = rig.place[0] - place
     rig.check(
-        travel < 0.15 + moving * waits_s,
+        travel < 0.15,
         f"called at {moving:.2f} rad/s, went on for {travel:.3f} rad in 1.5 s; answer: {answer.success}, "
         f"'{answer.message}', {answer.duration:.2f} s; {len(rig.arrivals) - n} messages",
     )

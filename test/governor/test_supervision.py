@@ -91,14 +91,22 @@ def test_without_reports_nothing_is_sent_into_a_network_that_may_stand_still(nod
     move(node, 0.0, 0.5)
     rows = node.commanded(NOW_S + 0.54)[0] + LINE
     made = node.send(rows, now=NOW_S + 0.54) if asked == "plan" else node.stop(NOW_S + 0.54)
-    assert made is None and node.tick(NOW_S + 0.95) is None
-    expected = node.commanded(NOW_S + 0.97)
-    ((time, made),) = move(node, 0.95, 0.97)
-    assert time == pytest.approx(0.95), "a joint state has come"
-    np.testing.assert_allclose(at(made, NOW_S + 0.97), expected, atol=1e-6)
-    if asked == "plan":
-        assert node.stop(NOW_S + 1.1) is None and node.tick(NOW_S + 1.9) is None
-        assert node.tick(NOW_S + 2.0) is not None, "they have ended"
+    assert made is None and node.tick(NOW_S + 0.9) is None
+    expected = node.commanded(NOW_S + 0.92)
+    ((time, made),) = move(node, 0.9, 0.92)
+    assert time == pytest.approx(0.9), "a joint state has come"
+    np.testing.assert_allclose(at(made, NOW_S + 0.92), expected, atol=1e-6)
+
+
+def test_a_stop_without_reports_waits_for_less_than_half_a_second_of_silence_and_may_be_lost(node):
+    move(node, 0.0, 0.5)
+    assert node.stop(NOW_S + 0.6) is None and node.tick(NOW_S + 0.93) is None
+    assert node.tick(NOW_S + 0.95) is not None, "0.45 s after the last joint state"
+    end = np.array([0.9, -0.1])
+    for time in np.arange(1.5, 2.0, 0.01):
+        node.measure(end, 0.0, now=NOW_S + time)
+        node.tick(NOW_S + time)
+    np.testing.assert_allclose(node.send(end + LINE, now=NOW_S + 2.0).motion.begin.position, end, atol=1e-9)
 
 
 @pytest.mark.parametrize("joint", [0, 1])

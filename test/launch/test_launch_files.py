@@ -45,6 +45,8 @@ WRONG_ARGUMENTS = {
 
 
 PACKAGE = "traj_integrator_ros"
+
+
 class Launch:
     """`ros2 launch` of a file, of the source tree by its name alone or of a package, output in a file.
 

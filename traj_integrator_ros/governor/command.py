@@ -204,8 +204,12 @@ class Command:
 
     @property
     def is_doubtful(self) -> bool:
-        """Return whether a clock was set in a motion, which then has to come to rest: its place is not certain."""
+        """Return whether the place in a motion is not certain, which then has to come to rest: a clock was set."""
         return bool(self._own) and self._steps != self.clock.steps
+
+    def doubt(self) -> None:
+        """Doubt the motion that is sent now: without reports, nobody knows whether the controller gets it in time."""
+        self._steps = -1
 
     @property
     def is_unclear(self) -> bool:

@@ -16,6 +16,8 @@ from .trajectories import TrajectoryMaker
 
 _RESTARTS_S = 0.16
 """Time, s, within which a controller restarts: the arm stands, and would execute a brake from its middle."""
+_STOP_WAITS_S = 0.45
+"""The same, s, for a stop that was asked for, and without reports: a robot is braked for silence itself after 0.5 s."""
 _TOGETHER_S = 0.1
 """Reports and joint states that end within this time, s, of each other have one cause: the network."""
 
@@ -157,17 +159,18 @@ class Commands:
         return self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
 
     def _is_cut_off(self, now_ns: int) -> bool:
-        """Return whether reports and joint states ended together, for a second at most: the network stands still.
+        """Return whether all that is heard of the robot ended together, a moment ago: the network stands still.
 
         A stop that the network holds up would be executed from its middle. It is sent as soon as anything comes.
         """
         command, states_s = self._published, self._joint_states.overdue_s(now_ns)
         if command.report is None:
-            return 0 < states_s < CUT_OFF_S
+            return 0 < states_s < _STOP_WAITS_S
         if not states_s or not command.heard.is_overdue(now_ns):
             return False
         reports_s = command.heard.quiet_s(now_ns)
-        return reports_s < CUT_OFF_S and abs(reports_s - states_s) < _TOGETHER_S
+        most_s = _STOP_WAITS_S if command.guard.stopped_until_rest else CUT_OFF_S
+        return reports_s < most_s and abs(reports_s - states_s) < _TOGETHER_S
 
     def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
         guard = self._published.guard
@@ -175,5 +178,7 @@ class Commands:
         if not self._is_cut_off(now_ns):
             with suppress(NotYet):
                 stop, guard.stop_waits = self._trajectories.stop(now_ns), False
+                if self._published.report is None and self._joint_states.overdue_s(now_ns):
+                    self._published.doubt()
                 return stop
         return None
