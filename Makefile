@@ -98,10 +98,14 @@ release: ## the sdist and both wheels, checked, then the tag: never with changes
 arm64: ## the aarch64 wheel on emulated arm64: the same bits as here, and tests of kernels and engine (takes an hour)
 	@PYTEST_ARGS="$(PYTEST_ARGS)" scripts/arm64.sh
 
-offline: setup ## compiles the GPU kernels without a GPU for all architectures, with the newest and the oldest Triton
+ptx = TRITON_CHECKS_DEVICE=cpu TRITON_CACHE_DIR=$(CURDIR)/build/ptx TRITON_CHECKS_EXAMPLES=40 PTX_CHECKS=all
+offline: setup ## compiles the GPU kernels without a GPU and executes their PTX, all architectures and cases (takes an hour)
 	@$(in_environment) PYTHONPATH=$(CURDIR) python test/kernels/offline.py
 	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target build/oldest-triton triton==3.2.0
 	@$(in_environment) PYTHONPATH=build/oldest-triton:$(CURDIR) TRITON_CACHE_DIR=build/oldest-triton-cache python test/kernels/offline.py
+	@$(in_environment) $(ptx) python -m pytest -q -p no:cacheprovider --timeout=3600 test/kernels/ptx_checks.py
+	@$(in_environment) $(foreach sm,80 87 90 100 120,echo "== executed: sm_$(sm)" && $(ptx) TRITON_CHECKS_SM=$(sm) \
+	python -m pytest -q -p no:cacheprovider --timeout=3600 test/kernels/triton_checks.py &&) true
 
 lint: setup ## ruff
 	@$(in_environment) ruff check .

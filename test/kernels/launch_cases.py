@@ -70,7 +70,7 @@ class Launch:
         return self._launcher("vjp", backend)(inputs, **scheme, **options)
 
     def _launcher(self, direction: str, backend: str) -> Callable[..., tuple]:
-        """What Triton launches is interpreted on the CPU (`guarded`)."""
+        """What Triton launches is executed on the CPU, too (`ptx_launch`)."""
         return launcher(self.operator.name, direction, backend, "cuda" if backend == "triton" else self.device)
 
     def both(self, backend: str) -> list[Tensor | None]:

@@ -17,18 +17,19 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
 import torch
 import triton
-from launch_cases import Launch as Call
-from operator_cases import Case
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from traj_integrator_ros.kernels import MAPS, control_map
+from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.kernels.operator import StepOperator
+from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 
 OLDEST = tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 3)
 ARCHITECTURES = (80, 87, 89, 90) if OLDEST else (80, 87, 89, 90, 100, 120)
@@ -39,8 +40,7 @@ POINTERS = {
     torch.float64: "*fp64", torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16",
     torch.int32: "*i32", torch.int64: "*i64",
 }  # fmt: skip
-BATCH, HORIZON, DOF = 1000, 16, 7
-MEANT = {"dtype": torch.float32, "device": "meta"}
+BATCH, HORIZON, DOF, POOL = 100_000, 16, 7, 3
 
 
 class Launch(NamedTuple):
@@ -50,7 +50,8 @@ class Launch(NamedTuple):
     kernel: triton.JITFunction
     arguments: dict[str, object]
     options: dict[str, int]
-    """`num_warps`, and those of the real launch."""
+    """`num_warps` and `maxnreg`."""
+    programs: tuple[int, ...]
 
 
 def main() -> None:
@@ -71,31 +72,56 @@ def main() -> None:
 
 
 def launches() -> Iterator[tuple[str, partial]]:
-    """Names and launchers for each kernel and direction, with all that is optional, on tensors without memory.
+    """Names and launchers for each kernel and direction, with steps of one length and of any; for splines, a goal."""
+    for kernel, vjp in product(MAPS.values(), (False, True)):
+        name, begin = f"{kernel.name} {'vjp' if vjp else 'forward'}", partial(start, kernel.operator, vjp)
+        scheme = (*kernel.scheme, None)
+        if not kernel.operator.goals:
+            yield name, partial(begin, scheme)
+            if not kernel.uniform_dt_only:
+                yield f"{name}, steps of any length", partial(begin, scheme, steps=HORIZON)
+        elif kernel.name == "bspline_tight":
+            yield name, partial(begin, (4, *scheme[1:]), goal=True)
 
-    Maps take steps of one length and of any, and splines a goal.
-    """
-    maps = [(kernel, "") for kernel in MAPS.values() if not kernel.operator.goals]
-    for kernel, goal in (*maps, (control_map(5, bspline_degree=4), "pool")):
-        for dt in ("[1]",) if kernel.uniform_dt_only else ("[1]", "[H]"):
-            case = Case(kernel, BATCH, HORIZON, DOF, dt, "pool", goal, absent=())
-            for direction in ("forward", "vjp"):
-                yield f"{kernel.name} {direction}, dt {dt}", partial(getattr(Call(case, **MEANT), direction), "triton")
+
+def start(operator: StepOperator, vjp: bool, scheme: tuple[object, ...], *, goal: bool = False, steps: int = 1) -> None:
+    """Start a launcher with every optional argument, all upstream gradients and pools, on tensors without memory."""
+    empty = partial(torch.empty, device="meta")
+    index = empty(BATCH, dtype=torch.int32)
+    dt = empty(1, steps, dtype=torch.float64)
+    module = operator.name if operator.name in ("clique_central", "bspline") else "chain"
+    launcher = getattr(importlib.import_module(f"{ROOM}.{module}"), f"{operator.name}_{'vjp' if vjp else 'forward'}")
+    options = operator.scheme(scheme, vjp=vjp)
+    there = [k < kinds for kinds in (operator.starts, operator.goals if goal else 0) for k in range(4)]
+    indices = index, index if goal else None
+    if vjp:
+        upstream = [empty(BATCH, operator.output_horizon(HORIZON, scheme), DOF) for _ in range(4)]
+        counts = POOL, POOL if goal else -1
+        launcher(VjpInputs(upstream, indices, dt, counts, HORIZON, (True, *there)), **options)
+    else:
+        action, pool = empty(BATCH, HORIZON, DOF), empty(POOL, DOF)
+        launcher(Inputs((action, *(pool if one else None for one in there)), indices, dt), **options)
 
 
 def record(name: str, launch: partial) -> list[Launch]:
     """Run a launcher and return the kernels that it would start."""
-    recorded, room = [], importlib.import_module(f"{ROOM}.launch")
+    recorded = []
 
-    def stand_in(
-        kernel: triton.JITFunction, programs: tuple[int, ...], arguments: dict[str, object], warps: int
-    ) -> None:
-        assert min(programs) > 0
-        recorded.append(Launch(name, kernel, arguments, {"num_warps": warps, **room.OPTIONS}))
+    def stand_in(*started: object) -> None:
+        recorded.append(launch_of(name, *started))
 
-    with mock.patch.object(room, "launch", stand_in):
+    with mock.patch(f"{ROOM}.launch.launch", stand_in):
         launch()
     return recorded
+
+
+def launch_of(
+    name: str, kernel: triton.JITFunction, programs: tuple[int, ...], arguments: dict[str, object], warps: int
+) -> Launch:
+    """The launch that a launcher asks for, with the options of the real one."""
+    assert min(programs) > 0
+    options = importlib.import_module(f"{ROOM}.launch").OPTIONS
+    return Launch(name, kernel, arguments, {"num_warps": warps, **options}, programs)
 
 
 def source(launch: Launch) -> ASTSource:

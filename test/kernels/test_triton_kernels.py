@@ -1,4 +1,4 @@
-"""Triton kernels are correct, interpreted and on a device, and need no float64 for float32.
+"""Triton kernels are correct, interpreted, executed for absent GPUs and on a device, and need no float64 for float32.
 
 All of it runs in processes of its own: TRITON_INTERPRET is read while triton is imported, and compiling wants it unset.
 """
@@ -25,23 +25,28 @@ pytestmark = [
 ]
 
 
-def test_kernels_match_the_reference_in_the_interpreter():
-    run_checks("triton_checks", "-k", "any_shape")
+def test_kernels_match_the_reference_in_the_interpreter(project_root):
+    run_checks("triton_checks", project_root, "-k", "any_shape", TRITON_CHECKS_DEVICE="cpu", TRITON_INTERPRET="1")
 
 
 @pytest.mark.thorough
-def test_kernels_hold_every_check_in_the_interpreter():
-    run_checks("triton_checks")
+def test_kernels_hold_every_check_in_the_interpreter(project_root):
+    run_checks("triton_checks", project_root, TRITON_CHECKS_DEVICE="cpu", TRITON_INTERPRET="1")
 
 
 @pytest.mark.thorough
-def test_interpreting_finds_what_a_device_would_not_forgive():
-    run_checks("guard_checks")
+def test_kernels_hold_every_check_where_their_ptx_is_executed(project_root):
+    run_checks("triton_checks", project_root, TRITON_CHECKS_DEVICE="cpu")
+
+
+@pytest.mark.thorough
+def test_executing_ptx_finds_what_is_wrong(project_root):
+    run_checks("ptx_checks", project_root)
 
 
 @pytest.mark.gpu
-def test_kernels_hold_every_check_on_the_device():
-    run_checks("triton_checks", TRITON_CHECKS_DEVICE="cuda", TRITON_INTERPRET="0")
+def test_kernels_hold_every_check_on_the_device(project_root):
+    run_checks("triton_checks", project_root, TRITON_CHECKS_DEVICE="cuda", TRITON_CACHE_DIR="")
 
 
 @pytest.mark.thorough
@@ -57,14 +62,15 @@ def test_every_kernel_compiles_without_spills_or_float64_for_narrower_data(proje
     assert {row["kernel"] for row in compiled} == ALL_KERNELS
 
 
-def run_checks(name: str, *options: str, **environment: str) -> None:
-    """Run a file of checks, with options of pytest, interpreted unless the environment says otherwise."""
+def run_checks(name: str, root: Path, *options: str, **environment: str) -> None:
+    """Run a file of checks, with options of pytest; compiled kernels are kept from run to run."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=900"]
-    examples = os.environ.get("TRITON_CHECKS_EXAMPLES", "1")  # of each map; the device takes more
-    usual = {"TRITON_INTERPRET": "1", "TRITON_CHECKS_DEVICE": "cpu", "TRITON_CHECKS_EXAMPLES": examples}
+    usual = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(root / "build" / "ptx")}
+    examples = os.environ.get("TRITON_CHECKS_EXAMPLES", "1")  # of each map; `make offline` and the device take more
+    kept = {**usual, "TRITON_CHECKS_EXAMPLES": examples, **environment}
     finished = subprocess.run(
         [*command, *options, HERE / f"{name}.py"],
-        env={**os.environ, **usual, **environment},
+        env={key: value for key, value in {**os.environ, **kept}.items() if value},
         capture_output=True,
         text=True,
         check=False,

@@ -1,17 +1,21 @@
-"""Checks that every Triton kernel must pass: in Triton's interpreter, or on a GPU.
+"""Checks that every Triton kernel must pass: interpreted, compiled for absent GPUs and executed, or on a GPU.
 
-`test_triton_kernels.py` runs this file in processes of its own. `TRITON_CHECKS_DEVICE` is "cuda", or "cpu": there,
-TRITON_INTERPRET is 1, and accesses to memory are checked (`guarded`). `TRITON_CHECKS_EXAMPLES` is the number of
-examples of a map.
+`test_triton_kernels.py` runs this file in processes of its own. `TRITON_CHECKS_DEVICE` is "cuda", or "cpu": with
+TRITON_INTERPRET=1 Triton's interpreter runs the kernels, else their PTX is executed (`ptx_launch`).
+`TRITON_CHECKS_SM` names one architecture to compile for, otherwise each check and example takes another one;
+`TRITON_CHECKS_EXAMPLES` is the number of examples of a map.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
+from unittest import mock
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
@@ -24,30 +28,67 @@ from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import MAPS, Backend, operator
 from traj_integrator_ros.kernels.backends import launcher
+from traj_integrator_ros.kernels.triton import launch as triton_launch
 
 DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
 ON_GPU = DEVICE != "cpu"
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
 EXAMPLES = int(os.environ.get("TRITON_CHECKS_EXAMPLES", "25" if ON_GPU else "5"))
 THOROUGH = EXAMPLES > 1
+"""Each form of a kernel takes time to compile."""
 OPTIONS = {
     "max_examples": EXAMPLES,
     "suppress_health_check": list(HealthCheck),
     "deadline": None,
-    "phases": [Phase.explicit, Phase.generate],  # shrinking would compile for minutes on a device
+    "phases": [Phase.explicit, Phase.generate],  # shrinking would compile for minutes
     "print_blob": True,
 }
+if ON_GPU or INTERPRETED:
+    ARCHITECTURES = (0,)
+else:
+    from ptx_launch import ARCHITECTURES, executing
+
+    ARCHITECTURES = tuple(map(int, os.environ.get("TRITON_CHECKS_SM", "").split())) or ARCHITECTURES
+
+
+KINDS = "central", "clique", "velocity", "acceleration", "jerk", "bspline"
+
+
+@contextlib.contextmanager
+def device(architecture: int) -> Iterator[None]:
+    """The device, or one of an architecture in its place."""
+    with contextlib.nullcontext() if ON_GPU else interpreting() if INTERPRETED else executing(architecture):
+        yield
+
+
+@contextlib.contextmanager
+def interpreting() -> Iterator[None]:
+    """New memory is NaN; fused products and sums are rounded once, as on devices; a trajectory has several chunks."""
+    from triton.runtime import interpreter
+
+    def fused(self: object, x: object, y: object, z: object) -> object:
+        exact = x.data.astype(np.float64) * y.data + z.data
+        return interpreter.TensorHandle(exact.astype(x.data.dtype), x.dtype.scalar)
+
+    torch.use_deterministic_algorithms(True)
+    fma = mock.patch.object(interpreter.InterpreterBuilder, "create_fma", fused)
+    with fma, mock.patch.object(triton_launch, "program_size", lambda device: 1024):
+        yield
+    torch.use_deterministic_algorithms(False)
 
 
 @pytest.fixture(autouse=True)
-def checked_memory() -> Iterator[None]:
-    """Where kernels are interpreted."""
-    if ON_GPU:
+def any_device(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The architecture follows from the map: most checks of a map compile the same kernels."""
+    with device(ARCHITECTURES[kind_in(request.node.name) % len(ARCHITECTURES)]):
         yield
-        return
-    from guarded import guarded
 
-    with guarded():
-        yield
+
+def kind_in(name: str) -> int:
+    """The number of the kind of map that a name contains."""
+    return next((k for k, kind in enumerate(KINDS) if kind in name), 0)
 
 
 # Checks that do not depend on the map take the maps with the most start rows, and both ends of the chain.
@@ -70,7 +111,9 @@ def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, d
         "dof": st.one_of(st.integers(1, 8), st.integers(1, 32)),
     }
     launch = data.draw(launches(kernel, tuple(LIMIT), **sizes))
-    assert_matches(dataclasses.replace(launch, device=DEVICE))
+    launch = dataclasses.replace(launch, device=DEVICE)
+    with device(data.draw(st.sampled_from(ARCHITECTURES), "architecture")):
+        assert_matches(launch)
 
 
 @OPERATOR
