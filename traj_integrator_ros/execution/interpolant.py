@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from . import native
@@ -20,14 +18,6 @@ _CLOSE = 5e-3
 """Share of the mean step; of rows that are closer in time, one counts: their slope would be noise alone."""
 
 
-class Fit(NamedTuple):
-    """An interpolant and the noise of its rows."""
-
-    motion: Motion
-    noise: np.ndarray
-    """Estimated standard deviation of the noise, float64 `[D]`; 0 where the motion passes the rows exactly."""
-
-
 def fit(
     steps: np.ndarray,
     rows: np.ndarray,
@@ -35,7 +25,7 @@ def fit(
     *,
     start: np.ndarray | None = None,
     most_moved: float | np.ndarray = MOST_MOVED,
-) -> Fit:
+) -> tuple[Motion, np.ndarray]:
     """Return the C2 cubic spline that minimizes squared distances from rows and squared jerk, and the rows' noise.
 
     For each joint, the variances of noise and jerk, which weigh the two, are those of maximum restricted likelihood
@@ -51,6 +41,9 @@ def fit(
             steps then have two segments each.
         start: position before the first velocity, `[D]`.
         most_moved: distance by which the spline may pass a row, whatever the noise is: a number, or `[D]`.
+
+    Returns:
+        The motion, and the noise of the rows: its estimated standard deviation, `[D]`; 0 where it passes them exactly.
 
     Raises:
         ValueError: the rows have fewer than two times.
@@ -78,4 +71,4 @@ def fit(
     given = times / unit, knots / unit, rows, start is not None, bool(rests), most
     native.interpolate(*given, coefficients, noise)
     coefficients /= unit ** np.arange(SIZE)[:, None]
-    return Fit(Motion(knots, coefficients, ends_at_rest=bool(rests)), noise / of_row)
+    return Motion(knots, coefficients, ends_at_rest=bool(rests)), noise / of_row

@@ -122,7 +122,7 @@ def _recorded(plan: Plan, before: State, assumed: Bounds) -> Motion | None:
         rows, first = np.vstack([plan.start.position, rows]), 0.0
     if len(rows) < _FEWEST_RECORDED or plan.duration - first < _SHORTEST_STEP_S:
         return None
-    motion = fit(plan.steps[-(len(rows) - 1) :], rows, rests=True).motion
+    motion, _ = fit(plan.steps[-(len(rows) - 1) :], rows, rests=True)
     motion = motion.from_time(-first) if first else motion
     away = np.abs(before.position - motion.begin.position).max()
     least, most = extremes(motion)[:, 0]

@@ -100,13 +100,13 @@ def _chunk(plan: Plan, begin: State, parameters: NodeParameters, fastest: np.nda
     steps, rows, tolerance = plan.steps, plan.actions, parameters.publish_rest_tolerance
     if plan.is_velocities:
         rests = bool((np.abs(rows[-1]) <= tolerance).all())
-        return fit(steps, rows, rests, start=begin.position).motion
+        return fit(steps, rows, rests, start=begin.position)[0]
     first_s = 0.0
     if plan.start is not None:
         rows = np.concatenate([begin.position[None], rows])
     else:  # It begins with its own first row.
         first_s, steps = float(steps[0]), steps[1:]
-    motion = fit(steps, rows, rests_at_end(rows, float(plan.steps[-1]), tolerance)).motion
+    motion, _ = fit(steps, rows, rests_at_end(rows, float(plan.steps[-1]), tolerance))
     return motion._replace(start_ns=whole_ns(first_s))
 
 
