@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 
 MOST_ELEMENTS = 10_000
 LARGEST_FILE = 4096
@@ -77,6 +78,19 @@ def with_few_waiting_calls() -> None:
     from traj_integrator_ros.node import services
 
     services.MOST_CALLS = 5
+
+
+def with_slow_searches() -> None:
+    """Searches for slower motions that take a fifth of a second more."""
+    from traj_integrator_ros.governor import trajectories
+
+    motion_to = trajectories.motion_to
+
+    def slow(*arguments: object, slows: bool) -> object:
+        time.sleep(0.2 * slows)
+        return motion_to(*arguments, slows=slows)
+
+    trajectories.motion_to = slow
 
 
 def short_of_memory() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, NodeServer, plan
-from node_variants import with_few_waiting_calls
+from node_variants import with_few_waiting_calls, with_slow_searches
 from rclpy.action import ActionClient
 from rclpy.qos import QoSProfile
 
@@ -55,3 +56,22 @@ def test_calls_beyond_the_queue_are_refused_at_once_and_say_so(serve: NodeServer
     refused = [answer.result().message for answer in answers if not answer.result().success]
     assert refused and all(message.startswith("busy: ") for message in refused), refused[:3]
     assert int(client.counts()["rejected.busy"]) == len(refused)
+
+
+def test_calls_that_wait_for_long_searches_are_refused_in_time(serve: NodeServer) -> None:
+    limits = {"limits.velocity": [0.5] * len(JOINTS), "limits.acceleration": [2.0] * len(JOINTS)}
+    _, client = serve(limits, variant=with_slow_searches)
+    client.settle_state([0.0] * len(JOINTS))
+    caller = client.node.create_client(Integrate, f"{client.node_name}/integrate", qos_profile=OURS)
+    client.wait_for(caller.service_is_ready, "the service")
+    client.spin(0.5)
+    rows = np.random.default_rng(0).normal(size=(1, 64, len(JOINTS))).cumsum(axis=1)
+    asked = Integrate.Request(actions=sequence(rows, position=np.zeros(len(JOINTS))), as_published=True)
+    begin_s = time.monotonic()
+    answers = [caller.call_async(asked) for _ in range(MANY)]
+    client.wait_for(lambda: any(answer.done() for answer in answers), "the first answer", WITHIN_S)
+    first_s = time.monotonic() - begin_s
+    client.wait_for(lambda: all(answer.done() for answer in answers), "an answer to each call", WITHIN_S)
+    assert time.monotonic() - begin_s < 1.0 + 2 * first_s, f"the first one took {first_s:.2f} s"
+    refused = [answer.result().message for answer in answers if not answer.result().success]
+    assert any(message.startswith("busy: ") for message in refused), refused[:3]

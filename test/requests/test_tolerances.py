@@ -8,7 +8,7 @@ from pipelines import rejected
 
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
-from traj_integrator_ros.requests.goals import GoalFields, ToleranceFields, exceeded, goal_tolerances
+from traj_integrator_ros.requests.goals import GoalFields, exceeded, goal_tolerances
 from traj_integrator_ros.requests.rejection import RejectionReason
 
 VALUES = default_values() | {
@@ -32,7 +32,7 @@ ANY = np.inf
     ids=["none", "given", "erased", "infinite"],
 )
 def test_a_goals_tolerance_goes_before_the_parameter(given, path, goal):
-    one = [ToleranceFields("b", *given)]
+    one = [("b", *given)]
     found = goal_tolerances(GoalFields(one, one, given[0], False), PARAMETERS)
     assert found.goal_time == {0.0: 0.5, -1.0: ANY}.get(given[0], given[0])
     np.testing.assert_array_equal(np.array(found.path[:2]), path)
@@ -42,9 +42,9 @@ def test_a_goals_tolerance_goes_before_the_parameter(given, path, goal):
 @pytest.mark.parametrize(
     ("tolerances", "reason", "named"),
     [
-        ([ToleranceFields("c", 0.1, 0.0)], RejectionReason.UNKNOWN_JOINT, "goal_tolerance.name"),
-        ([ToleranceFields("a", 0.1, 0.0)] * 2, RejectionReason.DUPLICATE_JOINT, "goal_tolerance.name"),
-        ([ToleranceFields("a", np.nan, 0.0)], RejectionReason.NOT_FINITE, "goal_tolerance.position"),
+        ([("c", 0.1, 0.0)], RejectionReason.UNKNOWN_JOINT, "goal_tolerance.name"),
+        ([("a", 0.1, 0.0)] * 2, RejectionReason.DUPLICATE_JOINT, "goal_tolerance.name"),
+        ([("a", np.nan, 0.0)], RejectionReason.NOT_FINITE, "goal_tolerance.position"),
     ],
 )
 def test_tolerances_that_make_no_sense_are_refused(tolerances, reason, named):
@@ -53,7 +53,7 @@ def test_tolerances_that_make_no_sense_are_refused(tolerances, reason, named):
 
 
 def test_what_is_exceeded_names_the_joint_that_is_beyond_by_most():
-    allowed = goal_tolerances(GoalFields([ToleranceFields("b", 0.1, 0.2)], [], 0.0, False), PARAMETERS).path
+    allowed = goal_tolerances(GoalFields([("b", 0.1, 0.2)], [], 0.0, False), PARAMETERS).path
     for position, velocity, expected in (
         ([0.04, 0.09], [9.0, 0.2], ""),
         ([0.06, 0.3], [0.0, 0.0], "b: position 0.3 away from its command, expected at most 0.1"),

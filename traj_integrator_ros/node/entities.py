@@ -26,7 +26,6 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
-from . import controller_topic
 from .accounts import Accounts
 from .intake import Intake
 
@@ -54,6 +53,11 @@ CALL_DEPTH = 1000
 displaced from it are never answered; rclpy's default is 10.
 """
 ROBOT_DESCRIPTION = "robot_description"
+_REPORTS = "controller_state"
+"""Topic of the controller's reports; the subscriber of trajectories publishes them on `<name>/controller_state`."""
+_REPORT = "control_msgs/msg/JointTrajectoryControllerState"
+_NOBODY = "none"
+"""Name of that topic in diagnostics while no controller publishes reports."""
 _OUTPUT_DEPTH = 10
 _LOOKS_EVERY_S = 0.5
 """Shortest time between two looks for a controller, s: each takes a fifth of a status on /diagnostics."""
@@ -98,7 +102,7 @@ class Entities:
         scaling_topic: str,
     ) -> None:
         self._node = node
-        self._looked_s, self._followed = 0.0, controller_topic.NOBODY
+        self._looked_s, self._followed = 0.0, _NOBODY
         """When a controller was looked for last, s of the steady clock, and what was found."""
         with ExitStack() as self._owned:
             # Publishers first: input may arrive, and be answered, as soon as its subscription exists.
@@ -109,7 +113,7 @@ class Entities:
             self.controller_state: Subscription | None = None
             """Subscription to the reports; None if control_msgs cannot be imported."""
             if JointTrajectoryControllerState is not None:
-                self.controller_state = self._polled(JointTrajectoryControllerState, controller_topic.TOPIC)
+                self.controller_state = self._polled(JointTrajectoryControllerState, _REPORTS)
             self.speed_scaling = self._polled(Float64, scaling_topic) if scaling_topic else None
             # A steady clock: a simulation that pauses does not stop the supervision.
             steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -149,18 +153,17 @@ class Entities:
     def _find_controller(self) -> str:
         node, subscription = self._node, self.controller_state
         if subscription is None:
-            return controller_topic.NOBODY
+            return _NOBODY
         if node.count_publishers(subscription.topic_name):
             return subscription.topic_name
-        found = []
-        if not controller_topic.is_remapped(node):
-            found = controller_topic.reporting_controllers(node, self.joint_trajectory.topic_name)
+        remapped = node.resolve_topic_name(_REPORTS) != node.resolve_topic_name(_REPORTS, only_expand=True)
+        found = [] if remapped else _reporting_controllers(node, self.joint_trajectory.topic_name)
         if len(found) != 1:
-            return controller_topic.NOBODY + f" (several: {', '.join(found)})" * bool(found)
+            return _NOBODY + f" (several: {', '.join(found)})" * bool(found)
         try:
             self.controller_state = self._polled(JointTrajectoryControllerState, found[0])
         except RuntimeError:  # A policy of SROS 2 may forbid it.
-            return f"{controller_topic.NOBODY} ({found[0]} cannot be subscribed to)"
+            return f"{_NOBODY} ({found[0]} cannot be subscribed to)"
         node.destroy_subscription(subscription)
         return found[0]
 
@@ -229,6 +232,19 @@ def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:
     overridable = QoSOverridingOptions(_OVERRIDABLE)
     depth = QoSProfile(depth=_OUTPUT_DEPTH)
     return node.create_publisher(DiagnosticArray, "/diagnostics", depth, qos_overriding_options=overridable)
+
+
+def _reporting_controllers(node: LifecycleNode, trajectories: str) -> list[str]:
+    """Return the topics of reports of all controllers that subscribe to a topic of trajectories."""
+    followers = {
+        f"{info.node_namespace.rstrip('/')}/{info.node_name}/{_REPORTS}"
+        for info in node.get_subscriptions_info_by_topic(trajectories)
+    }
+    return sorted(
+        topic
+        for topic in followers
+        if any(one.topic_type == _REPORT for one in node.get_publishers_info_by_topic(topic))
+    )
 
 
 def _publishers(node: LifecycleNode, topic: str) -> int:

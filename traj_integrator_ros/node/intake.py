@@ -179,7 +179,8 @@ class Intake(Waitable):
     def read_ready(self) -> list[Call]:
         """Take what the executor has found out of the middleware; returns calls to be answered at once."""
         ready, self._ready = self._ready, set()
-        self._read(ready)
+        if ready:
+            self._read(ready)
         return [call for name in ready & self._at_once for call in self.take_calls(name)]
 
     def read(self, *, everything: bool = False) -> list[Call]:
@@ -201,8 +202,8 @@ class Intake(Waitable):
 
     def take_calls(self, name: str) -> Iterator[Call]:
         """Take the calls of one service out of the middleware."""
-        service = self._services.get(name)
-        for _ in range(AT_ONCE if service is not None else 0):
+        service = self._services[name]
+        for _ in range(AT_ONCE):
             request = header = None
             with self._accounts.guard(name):  # A request that is not valid has no header to answer it by.
                 try:

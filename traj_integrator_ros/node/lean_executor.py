@@ -29,17 +29,14 @@ _OFTEN_S = 0.025
 """Shortest waiting, s, of an executor that is not busy. A busy one does not wait for calls about parameters and the
 lifecycle most of the time: each of these dozen services takes 3 us of a waiting.
 """
-_SKIPS = 3
-"""Number of waitings in a row without these services: their calls wait for 0.1 s at most."""
+_TURNS = 6
+"""Number of waitings of which a busy executor waits twice for these services: their calls wait for 0.1 s at most."""
 _EVENTS_EVERY_S = 0.5
 """Period, s, of reading events of the middleware, which have as many handlers as everything else."""
 
 
 class LeanExecutor(SingleThreadedExecutor):
-    """Spins one node whose callbacks are plain functions: its own, and those of rclpy for parameters and the lifecycle.
-
-    For other entities (clients of services), it does what rclpy's executor does.
-    """
+    """Spins one node without clients whose callbacks are plain functions: its own, and those of rclpy."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,8 +48,8 @@ class LeanExecutor(SingleThreadedExecutor):
         self._events: list[Waitable] = []
         """Handlers of events of the middleware, such as a mismatch of QoS, which can wait."""
         self._events_s = 0.0
-        self._skips = 0
-        """Number of times that services will not be waited for."""
+        self._brief = 0
+        """Number of short waitings in a row."""
         self._wait_set: Any = None
         self._begun: deque[Task] = deque()
         self._answers = Answers()
@@ -74,13 +71,10 @@ class LeanExecutor(SingleThreadedExecutor):
         """Wait until something is ready, and call its callbacks: those of the node's inputs come first."""
         if self._changed:
             self._gather()
-        if self._wait_set is None:
-            super().spin_once(timeout_sec)
-            return
         self._run_tasks()
         wait_set, entities, waitables, kinds = self._wait_set, self._entities, self._waitables, _KINDS
         longest_s = float("inf") if timeout_sec is None or timeout_sec < 0 else timeout_sec
-        if self._skips:
+        if self._brief % _TURNS > 1:
             kinds, longest_s = _KINDS[:-1], min(longest_s, _OFTEN_S)
         if (now_s := time.monotonic()) > self._events_s + _EVENTS_EVERY_S:
             self._events_s, waitables = now_s, waitables + self._events
@@ -100,10 +94,7 @@ class LeanExecutor(SingleThreadedExecutor):
         wait_set.wait(round(longest_s * 1e9) if math.isfinite(longest_s) else _FOREVER_NS)
         if not self._context.ok():
             raise ExternalShutdownException
-        if time.monotonic() - now_s >= _OFTEN_S:
-            self._skips = 0
-        else:
-            self._skips = self._skips - 1 if self._skips else _SKIPS
+        self._brief = self._brief + 1 if time.monotonic() - now_s < _OFTEN_S else 0
         ready = {kind: set(wait_set.get_ready_entities(kind)) for kind in kinds}
         calls: list[Callable[[], None]] = [
             lambda waitable=waitable: _execute(waitable) for waitable in waitables if waitable.is_ready(wait_set)
@@ -120,10 +111,8 @@ class LeanExecutor(SingleThreadedExecutor):
 
     def _gather(self) -> None:
         """Collect the entities to wait for."""
-        self._changed, self._wait_set = False, None
+        self._changed = False
         (node,) = self.get_nodes()
-        if any(True for _ in node.clients):
-            return
         own = [guard for guard in (self._guard, self._sigint_gc) if guard is not None]
         kinds = (node.subscriptions, [*node.guards, *own], node.timers, node.services)
         self._entities = {

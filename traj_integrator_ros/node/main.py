@@ -151,7 +151,7 @@ def _spin(executor: Executor, node: IntegratorNode) -> None:
     A message that cannot be decoded, or a client that is gone before its answer, raises an error in rclpy itself.
     """
     failures = 0
-    while node.context.ok():
+    while True:
         try:
             executor.spin_once()
             failures = 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rclpy.lifecycle import LifecycleNode
@@ -48,9 +48,10 @@ class Services:
         self._accounts = accounts
         self._open: list[Call] = []
         """Calls whose handlers have begun."""
+        self._asked: Future = Future()
+        """The latest search for a motion that is only asked for."""
+        self._asked.set_result(None)
         self.answers = Answers()
-        self._stopped: tuple[int, ExecutableTrajectory] | None = None
-        """Time of the latest ~/stop and its motion, until the response is sent."""
         self.stopped_s = 0.0
         """When ~/stop was called last, s of the steady clock."""
         self.active_since_s = 0.0
@@ -90,7 +91,9 @@ class Services:
             if not request.as_published:
                 pipeline.check_limits(batch)
                 return
-            asked = pipeline.publishable(sequence, stamp_ns, self._handlers.update())
+            # One at a time: motions to be executed need the other threads.
+            yield from self._until(lambda: self._asked.done(), "integrate")
+            self._asked = asked = pipeline.publishable(sequence, stamp_ns, self._handlers.update())
             while not asked.done():
                 yield
             asked.result()
@@ -118,20 +121,28 @@ class Services:
 
     def retime(self, pipeline: Executor, request: Retime.Request, response: Retime.Response) -> Steps:
         """Fill in retimed trajectories."""
-        answer, begun_s = self._work.submit(pipeline.retiming(messages.retime_fields(request)).answer), time.monotonic()
+        answer = self._work.submit(pipeline.retiming(messages.retime_fields(request)).answer)
         answer.add_done_callback(lambda _: self._handlers.wake())
         try:
+            yield from self._until(lambda: answer.running() or answer.done(), "retime")
             while not answer.done():
-                if (waited_s := time.monotonic() - begun_s) > CALL_WAITS_S and not answer.running():
-                    raise Rejected(RejectionReason.BUSY, f"retime: others are computed, waited {waited_s:.2f} s")
                 yield
         finally:
             answer.cancel()
         messages.fill(response, answer.result()._asdict())
 
+    def _until(self, begins: Callable[[], bool], name: str) -> Steps:
+        """Wait until the work of a call can begin. Raises Rejected: busy."""
+        begun_s = time.monotonic()
+        while not begins():
+            if (waited_s := time.monotonic() - begun_s) > CALL_WAITS_S:
+                raise Rejected(RejectionReason.BUSY, f"{name}: others are computed, waited {waited_s:.2f} s")
+            yield
+
     def stop(self, pipeline: Executor, request: Stop.Request, response: Stop.Response) -> None:
         """Brake, and fill in duration and distance of the stop."""
         now_ns, clock = self._handlers.update(), self._published.motion_clock
+        waited_s = max(time.monotonic() - self.stopped_s, 0.0)
         stop = pipeline.commands.stop(now_ns, request.hold)
         self._handlers.hand_over(stop)
         self._handlers.goal_server.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
@@ -146,25 +157,17 @@ class Services:
             alarm.start()
         response.distance = [0.0] * len(response.joint_names)
         if expected is not None:
-            self._stopped = now_ns, expected
             motion = expected.motion
             into_s = (clock.at(now_ns) - expected.start_ns) * 1e-9
             response.duration = clock.lasts_s(motion.duration - into_s)
             now = motion.state_at(max(into_s, 0.0))
             response.distance = self._way(now, motion)
-
-    def _complete(self, response: Any, age_s: float) -> None:
-        """Correct duration and distance of a stop for the time since its call, in which the robot moved."""
-        if self._stopped is None or not isinstance(response, Stop.Response):
-            return
-        (now_ns, stop), self._stopped = self._stopped, None
-        begun_s = age_s - (self._handlers.now_ns() - now_ns) * 1e-9
-        if begun_s <= 0 or self._node.get_clock().ros_time_is_active:
-            return
-        then = self._published.commanded(now_ns - round(begun_s * 1e9))
-        if then is not None and stop.seam_offset is not None:
-            response.duration += begun_s
-            response.distance = self._way(then, stop.motion)
+            # They count from the call on, since which the robot has moved.
+            then = self._published.commanded(now_ns - round(waited_s * 1e9))
+            simulated = self._node.get_clock().ros_time_is_active
+            if then is not None and expected.seam_offset is not None and not simulated:
+                response.duration += waited_s
+                response.distance = self._way(then, motion)
 
     def _way(self, now: State, motion: Motion) -> list[float]:
         """Return the distances of joints to the end of a motion, rad, their lag included."""
@@ -198,7 +201,6 @@ class Services:
             self._accounts.service_calls += 1
             if response.success:
                 self._accounts.service_latency.add(call.age_s)
-        self._complete(response, call.age_s)
         with self._accounts.guard(call.name):  # The caller may be gone.
             call.answer(self.answers)
 

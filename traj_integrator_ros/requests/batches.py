@@ -66,8 +66,6 @@ class Batches:
         self._parameters, self._limits = parameters, parameters.joint_limits
         names, space = parameters.joint_names, parameters.control_space
         self._rules = RequestRules(names, space, parameters.max_batch, parameters.max_horizon)
-        # With equal steps, every batch has the same times.
-        self._uniform_times = lru_cache(_TIMES_KEPT)(_times)
 
     def warm_up(self) -> None:
         """Make the first calls of the configured map, with the sizes of the parameter warmup."""
@@ -106,7 +104,7 @@ class Batches:
         for name, part in zip(Trajectory._fields, trajectories, strict=True):
             require_finite(name, part, RejectionReason.NON_FINITE_RESULT)
         dt = self._parameters.dt if request.dt is None else request.dt
-        times = self._uniform_times if isinstance(dt, float) else _times
+        times = _uniform_times if isinstance(dt, float) else _times
         return IntegratedBatch(request, trajectories, times(request.control_map, dt, request.horizon), wanted)
 
     def violation(self, batch: IntegratedBatch) -> str:
@@ -193,6 +191,9 @@ def _size(request: ActionRequest) -> int:
 
 def _times(control_map: ControlMap, dt: float | np.ndarray, horizon: int) -> np.ndarray:
     return _narrowed(time_from_start(control_map, step_lengths(dt), horizon))
+
+
+_uniform_times = lru_cache(_TIMES_KEPT)(_times)
 
 
 def _arranged(request: ActionRequest, gradient: Gradient) -> dict[str, np.ndarray]:

@@ -66,21 +66,17 @@ class Feedback(NamedTuple):
     """`desired` less `actual`."""
 
 
-class ToleranceFields(NamedTuple):
-    """The fields of a JointTolerance that are used. 0 means the parameter's tolerance, and a negative number none."""
-
-    name: str
-    position: float
-    velocity: float
+Tolerance = tuple[str, float, float]
+"""A joint, and its largest errors of position and velocity: 0 means the parameter's, and a negative number any."""
 
 
 class GoalFields(NamedTuple):
     """The fields of a goal that are used, except its trajectory."""
 
-    path_tolerance: Sequence[ToleranceFields]
-    goal_tolerance: Sequence[ToleranceFields]
+    path_tolerance: Sequence[Tolerance]
+    goal_tolerance: Sequence[Tolerance]
     goal_time: float
-    """Longest time after the end, s; 0 and negative numbers as in `ToleranceFields`."""
+    """Longest time after the end, s; 0 and negative numbers as in `Tolerance`."""
     has_multi_dof: bool
     """True if it contains joints of more than one degree of freedom."""
 
@@ -114,7 +110,7 @@ def goal_tolerances(fields: GoalFields, parameters: NodeParameters) -> GoalToler
 
     def resolved(field: str, position: np.ndarray, velocity: np.ndarray) -> State:
         tolerances = getattr(fields, field)
-        columns = resolve_subset([one.name for one in tolerances], parameters.joint_names, f"{field}.name")
+        columns = resolve_subset([name for name, *_ in tolerances], parameters.joint_names, f"{field}.name")
         given = np.zeros((2, len(position)))
         given[:, columns] = np.reshape([one[1:] for one in tolerances], (-1, 2)).T
         return State(

@@ -17,7 +17,7 @@ from ..execution.committed import Committed as CommittedRows
 from ..governor.committed import CommittedFields
 from ..kernels import CostTerm, QuadraticCost
 from ..requests.evaluation_requests import EvaluatedBatch, EvaluationFields
-from ..requests.goals import Feedback, GoalFields, ToleranceFields
+from ..requests.goals import Feedback, GoalFields
 from ..requests.retime_requests import RetimeFields
 from ..requests.sequences import OUTPUTS, IntegratedBatch, SequenceFields
 from .arrays import packed, viewed
@@ -72,7 +72,7 @@ def fill_committed(response: Committed.Response, found: CommittedRows) -> None:
 def goal_fields(goal: object) -> GoalFields:
     """Return the fields of a goal of FollowJointTrajectory, without its trajectory."""
     path, end = (
-        [ToleranceFields(one.name, one.position, one.velocity) for one in tolerances]
+        [(one.name, one.position, one.velocity) for one in tolerances]
         for tolerances in (goal.path_tolerance, goal.goal_tolerance)
     )
     others = goal.multi_dof_trajectory.points, goal.component_path_tolerance, goal.component_goal_tolerance
