@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 from itertools import count
 from typing import Any
@@ -15,10 +16,8 @@ from lerobot.async_inference.helpers import TimedObservation
 from lerobot.transport.services_pb2 import Empty
 from lerobot.utils.import_utils import register_third_party_plugins
 
+from .motion import SECOND_NS
 from .paced import prepare_for_chunks
-
-_LOOKS = 10
-"""Number of times in a period at which it is seen whether the next chunk is due."""
 
 
 class ChunksClient(robot_client.RobotClient):
@@ -30,28 +29,32 @@ class ChunksClient(robot_client.RobotClient):
     def __init__(self, config: RobotClientConfig) -> None:
         prepare_for_chunks(config.robot, config.fps)
         super().__init__(config)
-        self._observed: tuple[dict[str, Any], int] | None = None
+        self._observing = threading.Lock()
 
     def control_loop(self, task: str, verbose: bool = False) -> None:
-        """Observe the robot in each period."""
+        """Observe the robot in each period: it may have to be braked."""
         while not self.shutdown_event.wait(self.config.environment_dt):
-            self._observed = {**self.robot.get_observation(), "task": task}, self.robot.stamp_ns
+            self._observe()
 
     def receive_actions(self, verbose: bool = False) -> None:
         """Ask for a chunk when `chunk_size_threshold` of the last one is left, or earlier; called in a thread."""
-        numbers, due_ns = count(), 0
+        numbers, wait_s = count(), 0.0
         try:
-            while not self.shutdown_event.wait(self.config.environment_dt / _LOOKS):
-                if self._observed is None or self._observed[1] < due_ns:
-                    continue
-                observation, stamp_ns = self._observed
+            while not self.shutdown_event.wait(wait_s):
+                observation, stamp_ns = self._observe()
                 chunk = self._infer(TimedObservation(time.time(), next(numbers), observation, must_go=True))
+                wait_s = self.config.environment_dt
                 if len(chunk) and self.running:
                     self.robot.send_chunk(chunk, stamp_ns)
                     passed = (1 - self.config.chunk_size_threshold) * len(chunk)
                     due_ns = self.robot.next_chunk_ns(stamp_ns, len(chunk), passed)
+                    wait_s = max(due_ns - self.robot.motion.now_ns(), 0) / SECOND_NS
         finally:
             self.shutdown_event.set()
+
+    def _observe(self) -> tuple[dict[str, Any], int]:
+        with self._observing:
+            return {**self.robot.get_observation(), "task": self.config.task}, self.robot.stamp_ns
 
     def _infer(self, observation: TimedObservation) -> np.ndarray:
         """Return the chunk `[actions, joints]` of an observation; an empty one if the server has none."""
