@@ -130,6 +130,10 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""  # The message leaves out the error number.
         message, code = f"{where}{error.strerror or error}", EXIT_FAILED
+    finally:
+        if begun > -math.inf:  # Python gives the signals back before it ends, and one that comes again would kill it.
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
     print(f"{name}: {one_line(message)}", file=sys.stderr)
     return code
 
