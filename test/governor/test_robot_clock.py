@@ -91,10 +91,14 @@ def test_late_joint_states_say_nothing_about_a_clock_behind() -> None:
     assert clocks.clock.of_states(stamp_ns) == stamp_ns and clocks.clock.of_states(0) == 0
 
 
-def test_one_joint_state_raises_no_doubt() -> None:
+def test_neither_the_first_joint_state_nor_a_late_one_raises_a_doubt() -> None:
     clocks = Clocks(reports=False)
     clocks.go(1)
     assert not clocks.clock.is_doubted
+    clocks.go(50)
+    clocks.late += 200.0
+    clocks.go(1)
+    assert not clocks.clock.is_doubted and abs(clocks.read()) < 1.0
 
 
 @pytest.mark.parametrize("every", [2.0, 20.0, 100.0])

@@ -56,6 +56,8 @@ class RobotClock:
         """Joint states count until reports arrive."""
         self.steps = self.set_ns = 0
         """How often a clock was set, and how far the robot's is ahead of the time of motions because of that, ns."""
+        self._is_set = False
+        """Whether the node's clock was set, until a stamp tells whether the robot's was, too."""
         self._node_ns = self._robot_ns = self._latest_ns = 0
         """How far both clocks are ahead of the steady one, 0 if unknown, and the latest time that was read, ns."""
 
@@ -72,16 +74,14 @@ class RobotClock:
     @property
     def is_doubted(self) -> bool:
         """Return whether a clock was, or may have been, set, and the robot's time is not known yet."""
-        known = self._source.ahead_ns is not None  # The first joint state contradicts none.
-        return (known and self._source.is_alone) or self.reports.is_alone
+        return self._is_set or self.reports.is_alone  # Joint states may be late one by one.
 
     def read(self, node_ns: int, steady_ns: int) -> int:
         """Return the time of motions, ns, given the node's clock and the steady one; it never goes back."""
         by_ns, known = node_ns - steady_ns - self._node_ns, self._node_ns != 0
         self._node_ns += by_ns
         if known and abs(by_ns) > STEP_NS:
-            self.steps += 1  # The next stamp tells whether the robot's was set, too.
-            self._source.is_alone = self._source.ahead_ns is not None
+            self.steps, self._is_set = self.steps + 1, self._source.ahead_ns is not None
         if not self.is_doubted:
             by_ns, self._robot_ns = self._estimated() - self._robot_ns, self._estimated()
             self.set_ns += by_ns if known and abs(by_ns) > STEP_NS else 0
@@ -110,14 +110,14 @@ class RobotClock:
 
     def of_states(self, stamp_ns: int) -> int:
         """Convert the stamp of a joint state, ns; 0 if it says nothing: it counts as measured when it arrived."""
-        return 0 if self._source.is_alone or self.states.is_alone else self.of_robot(stamp_ns)
+        return 0 if self._is_set or self.states.is_alone else self.of_robot(stamp_ns)
 
     def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
         """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock."""
         before_ns = stamps.ahead_ns
         agrees = self._node_ns and stamps.take(stamp_ns, arrived_ns, self.lead_ns)  # Simulated time is not read here.
         if agrees and (stamps is self.reports or self._source is self.states):
-            self._source = stamps
+            self._source, self._is_set = stamps, False
             self.steps += before_ns is not None and abs(stamps.ahead_ns - before_ns) > STEP_NS
 
     def was_set(self, by_ns: int) -> None:
@@ -125,7 +125,7 @@ class RobotClock:
         if self.is_doubted and abs(by_ns) > STEP_NS:
             for stamps in (self.reports, self.states):
                 stamps.ahead_ns, stamps.is_alone = stamps.ahead_ns and stamps.ahead_ns + by_ns, False
-            self.steps, self._robot_ns = self.steps + 1, self._estimated()
+            self.steps, self._is_set, self._robot_ns = self.steps + 1, False, self._estimated()
         self.set_ns += by_ns
 
     def _estimated(self) -> int:
