@@ -95,6 +95,13 @@ def test_repeated_stamps_are_taken_and_late_ones_are_not(states: JointStates) ->
     assert states.latest(ns(NOW_S + 0.03), 0.5).position.tolist() == [0.5, 0.2, 0.03]
 
 
+def test_a_stamp_is_not_held_against_one_that_was_assumed(states: JointStates) -> None:
+    """A joint state that was late by itself counts as measured when it arrived: the next one may be stamped before."""
+    states.update(JOINTS, np.zeros(3), NOTHING, 0, ns(NOW_S))
+    assert states.update(JOINTS, np.full(3, 1e-3), NOTHING, ns(NOW_S - 0.02), ns(NOW_S + 0.005))
+    assert states.latest(ns(NOW_S + 0.005), 0.5).position[0] == 1e-3
+
+
 @pytest.mark.parametrize(
     ("stamped", "age_s"), [(-5.0, 6.0), (0.0, 1.0), (100.0, 1.0)],
     ids=["measured before it came", "measured as it came", "stamped ahead of our clock"],

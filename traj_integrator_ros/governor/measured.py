@@ -74,6 +74,8 @@ class JointStates:
         self._stamps_ns, self._received_ns = np.zeros((2, dof), np.int64)
         self._arrived_ns = 0
         """When the newest joint state arrived, ns; 0 if none has."""
+        self._assumed_ns = 0
+        """When the newest one without a stamp did, ns, which then counts as its stamp."""
         self.recent.clear()
         self.believed.forget()
 
@@ -102,8 +104,10 @@ class JointStates:
             return False
         position = values_of_joints("joint_states.position", position, columns, len(names), optional=False, nan=True)
         velocity = values_of_joints("joint_states.velocity", velocity, columns, len(names), optional=True, nan=True)
-        stamp = stamp_ns if stamp_ns else now_ns
-        if stamp_ns and stamp < (newest := max(self._stamps_ns[joints].tolist())):  # 0 for unknown joints
+        stamp, newest = stamp_ns if stamp_ns else now_ns, max(self._stamps_ns[joints].tolist())  # 0 for unknown joints
+        if newest - whole_ns(REORDER_WINDOW_S) <= stamp < newest <= self._assumed_ns:
+            stamp = newest  # A stamp that was given is not held against one that was assumed.
+        if stamp < newest:
             self._reject_older(stamp, newest)
         if np.count_nonzero(unknown := np.isnan(position)):
             lacking = [self._joint_names[joint] for joint in joints[unknown].tolist()]
@@ -118,6 +122,7 @@ class JointStates:
         self._position[joints], self._velocity[joints] = position, np.where(np.isnan(velocity), 0.0, velocity)
         self._stamps_ns[joints], self._received_ns[joints] = stamp, now_ns
         self._arrived_ns, self.jumped_back = now_ns, False
+        self._assumed_ns = self._assumed_ns if stamp_ns else now_ns
         if not np.count_nonzero(np.isnan(self._position)):
             received_ns = self._received_ns.copy()
             ahead = self._stamps_ns > received_ns + whole_ns(REORDER_WINDOW_S)

@@ -115,7 +115,7 @@ class RetimeRequest(NamedTuple):
             beyond = find_motion_violation(motion_of(found, index, order), self.positions)
             good, status, reason = not beyond, POSITION if beyond else status, beyond or reason
         used = len(times) if good else 0
-        none = torch.zeros(0, self.rows.shape[2])
+        none = torch.zeros(0, self.rows.shape[2], dtype=torch.float64)
         return (
             status,
             reason,
