@@ -204,11 +204,14 @@ class Command:
 
     @property
     def is_doubtful(self) -> bool:
-        """Return whether the place in a motion is not certain, which then has to come to rest: a clock was set."""
+        """Return whether the controller's place in its motion is uncertain, which then has to come to rest.
+
+        A clock was set, or a stop was sent in silence.
+        """
         return bool(self._own) and self._steps != self.clock.steps
 
     def doubt(self) -> None:
-        """Doubt the motion that is sent now: without reports, nobody knows whether the controller gets it in time."""
+        """Count the motion that is sent now as uncertain: without reports, nobody knows whether it arrives in time."""
         self._steps = -1
 
     @property
@@ -237,7 +240,8 @@ class Command:
             raise self.heard.unavailable(now_ns)
         if self.is_doubtful and (waits or self.report is not None):
             raise Rejected(
-                RejectionReason.CLOCK_JUMPED_BACK, "node: a clock was set during a motion; expected the robot at rest"
+                RejectionReason.CLOCK_JUMPED_BACK,
+                "node: a clock was set during a motion, or a stop was sent in silence; expected the robot at rest",
             )
         if waits and (self.heard.is_overdue(now_ns) or self.clock.is_doubted):
             raise NotYet

@@ -17,7 +17,9 @@ from .trajectories import TrajectoryMaker
 _RESTARTS_S = 0.16
 """Time, s, within which a controller restarts: the arm stands, and would execute a brake from its middle."""
 _STOP_WAITS_S = 0.45
-"""The same, s, for a stop that was asked for, and without reports: a robot is braked for silence itself after 0.5 s."""
+"""Longest silence of the robot, s, in which a stop that was asked for waits, and without reports any brake; a robot is
+braked for silence itself after 0.5 s.
+"""
 _TOGETHER_S = 0.1
 """Reports and joint states that end within this time, s, of each other have one cause: the network."""
 

@@ -47,8 +47,9 @@ class Guard:
         self._explained: np.ndarray | None = None
         """Joints, bool `[dof]`, whose measured velocity explained their position at the brake; None if all followed."""
         self.offset = self.stopped = self._met = np.zeros(())
-        """Distance of measured joints from their command that nothing explains, rad; velocities at which joints lead
-        on where they were stopped, at most as fast as before: until they have followed again, and until the next brake.
+        """Distance of measured joints from their command that nothing explains, rad; velocities with which joints
+        may go on in the direction in which they were stopped, rad/s, until they have followed again; the same until the
+        next brake.
         """
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""

@@ -57,7 +57,10 @@ class ChunksClient(robot_client.RobotClient):
             return {**self.robot.get_observation(), "task": self.config.task}, self.robot.stamp_ns
 
     def _infer(self, observation: TimedObservation) -> np.ndarray:
-        """Return the chunk `[actions, joints]` of an observation; an empty one if the server has none."""
+        """Return the chunk `[actions, joints]` of an observation; an empty one if the server has none.
+
+        LeRobot's servers answer in pickles, which may run any code: connect to servers that you trust.
+        """
         try:
             is_sent = self.send_observation(observation)
             found = self.stub.GetActions(Empty()).data if is_sent else b""
