@@ -52,7 +52,7 @@ class Clocks:
 
     def read(self) -> float:
         """Difference of the clock's reading from the robot's clock, ms."""
-        read_ns = self.clock.to_robot(self.clock.read(self.steady_ns + self.node_ns, self.steady_ns))
+        read_ns = self.clock.read(self.steady_ns + self.node_ns, self.steady_ns) + self.clock.set_ns
         return (read_ns - self.steady_ns - self.robot_ns) / MS
 
     def set_clock(self, node: float = 0.0, robot: float = 0.0) -> None:
@@ -173,7 +173,7 @@ class Machine(Clocks):
         """Let the controller take a message."""
         if self.executed is not None:
             self.before = self.executed._replace(start_ns=self.executed.start_ns + self.base_ns)
-        self.executed, self.base_ns = made.motion._replace(start_ns=self.clock.to_robot(made.start_ns)), 0
+        self.executed, self.base_ns = made.motion._replace(start_ns=self.clock.set_ns + made.start_ns), 0
 
     def refuses(self) -> bool:
         """Whether plans are refused because a clock was set; otherwise, they wait."""
@@ -295,7 +295,7 @@ def test_without_reports_a_clock_set_in_motion_waits_for_rest() -> None:
     with pytest.raises(Rejected, match="a clock was set") as refused:
         machine.send()
     assert refused.value.reason is RejectionReason.CLOCK_JUMPED_BACK
-    assert machine.node.pipeline.commands.stop(machine.now_ns()) is not None, "but a stop is possible"
+    assert machine.node.pipeline.planner.stop(machine.now_ns()) is not None, "but a stop is possible"
     machine.node.published.guard.stopped_until_rest = False
     machine.go(200)
     assert not machine.commanded().velocity.any()
@@ -355,7 +355,7 @@ def test_a_clock_that_is_set_on_the_way_aborts_a_goal_by_name(by: float) -> None
     made = goals.begin("goal", GoalFields([], [], 0.05, False), plan, now_ns)
     machine.node.published.record(made, machine.now_ns())
     goals.published(made)
-    machine.executed = made.motion._replace(start_ns=machine.clock.to_robot(made.start_ns))
+    machine.executed = made.motion._replace(start_ns=machine.clock.set_ns + made.start_ns)
     for tick in range(20):
         if tick == 10:
             machine.set_clock(by, by)

@@ -104,7 +104,7 @@ def test_a_chunk_over_before_any_controller_could_take_it_up_leads_nowhere() -> 
     ("end", "reason"),
     [
         (lambda node: node.stop(NOW_S + 0.2), RejectionReason.STOPPED),
-        (lambda node: node.pipeline.commands.deactivate(), RejectionReason.NOT_ACTIVE),
+        (lambda node: node.pipeline.planner.deactivate(), RejectionReason.NOT_ACTIVE),
     ],
 )
 def test_what_waits_is_refused_by_a_stop_or_when_the_node_is_deactivated(

@@ -144,7 +144,7 @@ def test_a_stop_on_the_way_to_the_first_point_is_known_before(speed: float, call
     node.send(LINE)
     called += NOW_S
     assert node.stop(called) is None, "it would be executed from its middle"
-    expected = node.pipeline.commands.awaited_stop(round(called * 1e9))
+    expected = node.pipeline.planner.awaited_stop(round(called * 1e9))
     assert node.tick(expected.start_ns * 1e-9 - 1e-3) is None
     made = node.tick(expected.start_ns * 1e-9 + 1e-3)
     lasts = [stop.start_ns * 1e-9 - called + stop.motion.duration for stop in (expected, made)]

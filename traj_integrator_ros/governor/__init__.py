@@ -17,9 +17,9 @@ A sequence passes ten steps. `planner.py` takes it from the third to the eighth 
 
 `motion_to` in `planned_motion.py` is steps 4 to 7. A plan that exceeds limits is slowed (`slow.py`) or refused; when it
 is refused, the motion in execution goes on. Slowing takes longer, and so do complete plans (`complete_plan.py`):
-`planner.py` leaves these to another thread. `trajectories.py` makes the trajectory for the controller. `commands.py`
-lets plans begin, brakes and stops. `monitor.py` compares the robot with its command, and `supervision.py` brakes a
-robot that does not follow.
+`planner.py` leaves these to another thread. `trajectories.py` makes the trajectory for the controller, and
+`planner.py` lets plans begin, brakes and stops. `monitor.py` compares the robot with its command, and `supervision.py`
+brakes a robot that does not follow.
 
 `executor.py` is the room's front, which the node, or a program without ROS, calls.
 """

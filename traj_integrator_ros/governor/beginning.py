@@ -14,9 +14,9 @@ from ..execution.tolerances import MOMENT_S, RESTS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
-from .command import Command, NotYet
+from .command import CUT_OFF_S, Command, NotYet
 from .executable import ExecutableTrajectory
-from .measured import CUT_OFF_S, JointStates, MeasuredState
+from .measured import MeasuredState, outside
 from .monitor import Allowance
 
 _QUINTIC_PEAKS = np.array([[1.88], [5.78], [4 * 60.0]])
@@ -35,10 +35,6 @@ _OF_PACE = 1.5
 """Factor on the mean speed of a plan, since its first step may be the fastest one."""
 _PASSED = 40
 """Number of positions that the command has passed since a plan was made: no motion goes far in between."""
-_ANEW = "; a policy that went on while the robot was slowed or stopped begins anew from where it is (~/committed)"
-"""What the sender of a plan that begins elsewhere has to do: a part of the refusal."""
-_TAKEN_ANEW = " for no known reason; if it is there, deactivate and activate the node"
-"""What to do where a robot is believed to be where it is commanded to be, against its joint states: another part."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,6 @@ class Beginning:
     """Finds the controller's command from now on, and decides whether a plan may begin there."""
 
     parameters: NodeParameters
-    joint_states: JointStates
     published: Command
     bounds: Bounds
     allowance: Allowance
@@ -56,8 +51,8 @@ class Beginning:
 
         Raises Rejected: controller_unavailable or deviation, or as `JointStates.latest` does.
         """
-        states, timeout = self.joint_states, self.parameters.state_timeout
-        if self.published.report is None and 0 < states.overdue_s(now_ns) < CUT_OFF_S:
+        states, timeout = self.published.joint_states, self.parameters.state_timeout
+        if self.published.report is None and 0 < self.published.silence_s(now_ns) < CUT_OFF_S:
             states.latest(now_ns, timeout)
             raise NotYet  # The network may stand still.
         if (present := self.published.at(now_ns)) is not None:
@@ -87,8 +82,8 @@ class Beginning:
 
     def without_first_row(self, path: Plan, now_ns: int) -> Plan:
         """Return a path without its first row if the robot is, or is commanded to be, there: most planners send it."""
-        measured, offset = self.joint_states.known(now_ns, self.parameters.state_timeout), self.published.guard.offset
-        known = [] if measured is None else [measured.position - offset]
+        measured = self.published.joint_states.known(now_ns, self.parameters.state_timeout)
+        known = [] if measured is None else [measured.position - self.published.guard.offset]
         with suppress(Rejected, NotYet):
             if (present := self.published.at(now_ns)) is not None:
                 known.append(present.motion.at(self.published.motion_clock.at(now_ns)).position)
@@ -99,13 +94,7 @@ class Beginning:
         return replace(path, actions=path.actions[1:])
 
     def mismatch(
-        self,
-        plan: Plan,
-        present: ExecutableTrajectory,
-        command: np.ndarray,
-        measured: MeasuredState | None,
-        blend_ns: int,
-        at_ns: int,
+        self, plan: Plan, present: ExecutableTrajectory, command: np.ndarray, measured: MeasuredState | None, at_ns: int
     ) -> str:
         """Describe how far a plan begins from where the robot is, or may be by then; empty if it is near enough.
 
@@ -113,35 +102,35 @@ class Beginning:
         start. A plan without a start may have been made since its origin, and a stream that is slowed is behind its
         plans, until the end of the motion in execution. A robot that stands away from its command is where it stands,
         and plans that begin elsewhere are not described, but rejected: deviation. A joint that is away from its command
-        for no known reason counts as there. `command` is that of `blend_ns`, and `at_ns` is now.
+        for no known reason counts as there. `command` is that of the begin, and `at_ns` is now.
         """
-        starts, away = plan.start is not None, self.published.guard.offset
+        starts, offset = plan.start is not None, self.published.guard.offset
         # A single row is a position, and has no speed.
         paced = not starts and (plan.is_positions or plan.spline) and len(plan.steps) > plan.is_complete
         paced = bool(paced and plan.steps[0] <= _SAYS_ITSELF_S)
         first = plan.start.position if starts else plan.actions[0] if paced else command
-        reach, parameter = self.allowance.start, "parameter limits.start_deviation"
-        there = command if measured is None else turned(measured.position - away, command, self.parameters.continuous)
-        places, away = np.stack([command, there]), np.abs(there - command) > self.allowance.distance
-        stands_away = not present.follows and present.start_ns <= at_ns and bool(away.any())
+        there = command if measured is None else turned(measured.position - offset, command, self.parameters.continuous)
+        away = bool((np.abs(there - command) > self.allowance.distance).any())
+        stands_away = away and not present.follows and present.start_ns <= at_ns
+        places, reach, parameter = np.stack([command, there]), self.allowance.start, "limits.start_deviation"
 
         def beyond() -> np.ndarray:
-            return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
+            return np.abs(outside(first, places)) - reach
 
-        if not stands_away and not (beyond() > 0).any():
-            return ""
-        if paced:
-            reach, parameter = reach + _OF_PACE * plan.pace * plan.steps[0], f"{parameter}, and its own pace"
         if stands_away:
             places, reach = there[None], self.allowance.distance
-            parameter = "parameter supervision.deviation, since the robot stands away from its command"
+            parameter = "supervision.deviation, since the robot stands away from its command"
+        elif not (beyond() > 0).any():
+            return ""
+        elif paced:
+            reach, parameter = reach + _OF_PACE * plan.pace * plan.steps[0], f"{parameter}, and its own pace"
         if present.follows and (beyond() > 0).any():
             since_ns, until_ns = plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns
             if starts:
                 since_ns = at_ns if measured is None else self.published.motion_clock.at(int(measured.stamps_ns.min()))
                 until_ns = max(plan.origin_ns, at_ns)
             else:
-                executed = present.motion.rest_from(blend_ns)
+                executed = present.motion.rest_from(at_ns)
                 places = np.vstack([places, executed.coefficients[:, 0], executed.end.position])
             times_ns = np.linspace(since_ns, until_ns, _PASSED).astype(np.int64).tolist()
             passed = map(self.published.state_at, times_ns)
@@ -149,13 +138,15 @@ class Beginning:
         joint = int(beyond().argmax())
         if not beyond()[joint] > 0:
             return ""
-        near, away = f"the robot's {there[joint]:.6g}{_ANEW}", self.published.guard.offset
-        if measured is not None and away.any() and away[joint] and not stands_away:
-            near = f"its command, {command[joint]:.6g}, from which the robot is measured {away[joint]:.4g} away"
-            near += _TAKEN_ANEW
+        near = f"the robot's {there[joint]:.6g}"
+        then = "a policy that went on while the robot was slowed or stopped begins anew from where it is (~/committed)"
+        if measured is not None and offset.any() and offset[joint] and not stands_away:
+            near = f"its command, {command[joint]:.6g}, from which the robot is measured {offset[joint]:.4g} away "
+            near += "for no known reason"
+            then = "if it is there, deactivate and activate the node"
         text = (
             f"sequence: its first position of {self.parameters.joint_names[joint]} is {first[joint]:.6g}, expected "
-            f"within {reach[joint]:.4g} ({parameter}) of {near}"
+            f"within {reach[joint]:.4g} (parameter {parameter}) of {near}; {then}"
         )
         if stands_away:
             raise Rejected(RejectionReason.DEVIATION, text)

@@ -17,6 +17,7 @@ from .controller_reports import ControllerReport, ControllerStatus, found_in, ma
 from .executable import ExecutableTrajectory
 from .executed import Executed
 from .heard import ARRIVES_S, Heard
+from .measured import JointStates
 from .motion_clock import NEAR_NS, SAME_RATE, MotionClock, Sought
 from .robot_clock import STEP_NS, RobotClock
 from .supervision import Guard
@@ -25,6 +26,10 @@ _KEPT_NS = 30 * SECOND_NS
 """Time, ns, for which it is known what was commanded."""
 _MOST_IN_USE = 64
 """Largest number of motions that the controller may be executing."""
+CUT_OFF_S = 1.0
+"""Longest time, s, for which a network counts as standing still: messages would arrive after their motions' begin."""
+_TOGETHER_S = 0.1
+"""Reports and joint states that end within this time, s, of each other have one cause: the network."""
 
 
 class NotYet(Exception):
@@ -38,7 +43,7 @@ def require_begun(present: ExecutableTrajectory, now_ns: int) -> None:
 
 
 class Command:
-    """The motions that were sent in the last 30 s, what the controller reports of them, and why the robot is braked.
+    """The motions that were sent in the last 30 s, what is reported and measured of them, and why the robot is braked.
 
     The command is known from reports or, without them, from the motions that were sent. All times are those of `clock`,
     ns; those of motions are of `motion_clock`.
@@ -46,6 +51,8 @@ class Command:
 
     def __init__(self) -> None:
         self.clock, self.guard, self.executed = RobotClock(), Guard(), Executed()
+        self.joint_states = JointStates(())
+        """What is measured of the joints of whoever executes motions."""
         self._own: tuple[ExecutableTrajectory, ...] = ()
         """The motions that the controller may be executing, the newest first."""
         self.clear()
@@ -113,12 +120,12 @@ class Command:
         """Take the time of motions at a time, ns: it is earlier than expected if a motion had to wait."""
         self._follow(robot_ns, 1.0, lambda *_: motion_ns, is_lost=True)
 
-    def check_clock(self, now_ns: int) -> bool:
-        """Return whether the last motion was sent later than now: the clock has jumped back; then forget it."""
-        if self.last is None or now_ns + STEP_NS >= self.last.sent_ns:
-            return False
-        self.clear()
-        return True
+    def check_clock(self, now_ns: int) -> None:
+        """Forget states and motions whose times are later than now: the clock has jumped back."""
+        self.joint_states.check_clock(now_ns)
+        if self.last is not None and now_ns + STEP_NS < self.last.sent_ns:
+            self.clear()
+            self.joint_states.drop_for_jump()
 
     # What the controller reports
 
@@ -218,6 +225,14 @@ class Command:
     def is_unclear(self) -> bool:
         """Return whether a clock that was, or may have been, set makes the controller's place in its motion unknown."""
         return self.clock.is_doubted or self.is_doubtful
+
+    def silence_s(self, now_ns: int) -> float:
+        """Return for how long nothing is heard of the robot, s, 0 if anything is: the network may stand still."""
+        states_s, heard = self.joint_states.overdue_s(now_ns), self.heard
+        if heard.report is None:
+            return states_s
+        reports_s = heard.quiet_s(now_ns) * heard.is_overdue(now_ns)
+        return reports_s if states_s and abs(reports_s - states_s) < _TOGETHER_S else 0.0
 
     def status(self, now_ns: int) -> ControllerStatus:
         """Return the controller's activity, as far as it is known."""

@@ -36,9 +36,7 @@ class CommittedFields(NamedTuple):
     rows_before: int
 
 
-def committed_rows(
-    fields: CommittedFields, parameters: NodeParameters, command: Command, joint_states: JointStates, now_ns: int
-) -> Committed:
+def committed_rows(fields: CommittedFields, parameters: NodeParameters, command: Command, now_ns: int) -> Committed:
     """Return the rows of the motion in execution at the times of a chunk.
 
     Raises Rejected: not_finite, invalid_dt, size_out_of_range or future_sequence; where nothing is known about the
@@ -51,7 +49,7 @@ def committed_rows(
             raise Rejected(
                 RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected at most {most_rows} (max_horizon), got {asked}"
             )
-    origin_ns = fields.stamp_ns or now_ns
+    origin_ns = command.clock.of_node(fields.stamp_ns) or now_ns
     if (ahead := (origin_ns - now_ns) * NANOSECOND_S) > LONGEST_WAIT_S:
         raise Rejected(
             RejectionReason.FUTURE_SEQUENCE,
@@ -60,7 +58,7 @@ def committed_rows(
     times_ns = origin_ns + np.rint(np.arange(-count, fields.rows) * dt * SECOND_NS).astype(np.int64)
     dof, turning, at = len(parameters.joint_names), parameters.continuous, command.motion_clock.at
     if (present := command.at(now_ns, waits=False)) is None:  # Nothing is in execution, and the robot is held.
-        held = joint_states.latest(now_ns, parameters.state_timeout).position
+        held = command.joint_states.latest(now_ns, parameters.state_timeout).position
         present = ExecutableTrajectory(resting(held, MOMENT_S, at(now_ns)), follows=False)
     follows = present.follows and command.is_moving(now_ns)
     commanded = np.full((2, len(times_ns), dof), np.nan)
@@ -72,9 +70,10 @@ def committed_rows(
     lead = parameters.publish_lead_time + command.heard.way_s()
     fixed = int(np.searchsorted(times_ns[count:], now_ns + whole_ns(lead), side="right"))
     before = commanded[:, :count]
-    place, speed = measured_at(joint_states.recent, times_ns[:count], dof, turning)
+    place, speed = measured_at(command.joint_states.recent, times_ns[:count], dof, turning)
     place = turned(place, np.where(np.isnan(before[0]), place, before[0]), turning)
-    return Committed(parameters.joint_names, now_ns, lead, fixed, follows, *commanded[:, count:], *before, place, speed)
+    told = command.clock.to_node(now_ns), lead, fixed, follows
+    return Committed(parameters.joint_names, *told, *commanded[:, count:], *before, place, speed)
 
 
 def observed(

@@ -11,6 +11,7 @@ from ..execution.motion import Motion, State
 from ..execution.tolerances import NANOSECOND_S, STANDS_RAD_S, whole_ns
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
+from .measured import outside
 
 _MATCH_S = 3e-3
 """Time, s, by which a reported reference may be early or late in a motion: stamps are those of cycles, and a controller
@@ -128,13 +129,13 @@ def matches(report: ControllerReport, motion: Motion, time_ns: int) -> bool | No
     times = np.maximum((time_ns - motion.start_ns) * NANOSECOND_S + _AROUND_S, 0.0)
     positions, velocities, accelerations = motion.states_at(times, 3)
     least = _HOLDS_RAD_S if rests(reference) else _MATCH_RAD_S
-    if report.has_velocity and (_outside(reference.velocity, velocities) > least).any():
+    if report.has_velocity and (np.abs(outside(reference.velocity, velocities)) > least).any():
         return None
     stands = np.abs(reference.velocity) < STANDS_RAD_S
     least = np.where(stands, _HELD_RAD, _MATCH_RAD) + np.abs(accelerations[0]) * _MATCH_S**2
-    if (_outside(place, positions) > least).any():
+    if (np.abs(outside(place, positions)) > least).any():
         return None
-    return bool((_outside(place, positions[:3]) <= least).all())
+    return bool((np.abs(outside(place, positions[:3])) <= least).all())
 
 
 def found_in(motion: Motion, report: ControllerReport, near_ns: int, within_ns: int) -> int | None:
@@ -155,8 +156,3 @@ def found_in(motion: Motion, report: ControllerReport, near_ns: int, within_ns: 
 def rests(state: State) -> bool:
     """Return whether a reference is held."""
     return float(np.abs(state.velocity).max(initial=0.0)) < STANDS_RAD_S
-
-
-def _outside(value: np.ndarray, range_of: np.ndarray) -> np.ndarray:
-    """Return how far values `[dof]` are outside of the range of others, `[N, dof]`; negative inside."""
-    return np.maximum(value - range_of.max(axis=0), range_of.min(axis=0) - value)

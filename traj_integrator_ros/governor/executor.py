@@ -18,14 +18,13 @@ from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
 from ..requests.batches import Batches, Beside, at_once
 from ..requests.inputs import Actions, Positions
-from ..requests.plan import SEQUENCES, Plan, plan_of_sequence
+from ..requests.plan import Plan, plan_of_sequence
 from ..requests.position_trajectory import PositionFields, plan_of_positions
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.relative import absolute
 from ..requests.retime_requests import RetimeFields, RetimeRequest, check_retiming
 from ..requests.sequences import ActionRequest, IntegratedBatch, SequenceFields
 from .command import Command
-from .commands import Commands
 from .committed import CommittedFields, committed_rows, observed
 from .controller_reports import ControllerReport, ControllerReports, check_speed_scaling
 from .executable import ExecutableTrajectory
@@ -70,15 +69,14 @@ class Executor:
         wake: Callable[[], None] = lambda: None,
         beside: Beside = at_once,
     ) -> None:
-        self.joint_states = JointStates(parameters.joint_names)
         self.controller_reports = ControllerReports(parameters.joint_names)
         self.published = published = Command() if published is None else published
-        held = self.joint_states.latest
-        self._samples = Samples(published.state_at, lambda now_ns: held(now_ns, 0.0).position)
+        self.joint_states = published.joint_states = JointStates(parameters.joint_names)
+        self._samples = Samples(published)
         self.warn = warn
         engine = TrajectoryIntegrator(parameters.device) if engine is None else engine
-        self.planner = Planner(published, refuse or (lambda rejected, _: warn(rejected)), threads, wake)
-        self.commands = Commands(self.joint_states, published, self.planner)
+        refuse = refuse or (lambda rejected, _: warn(rejected))
+        self.planner = Planner(published, refuse, threads, wake)
         self.batches = Batches(engine, self.start, beside)
         self.reconfigure(parameters)
 
@@ -86,8 +84,8 @@ class Executor:
         """Continue with other parameters, for the same joints and device."""
         self.parameters = parameters
         self.batches.reconfigure(parameters)
-        self._trajectories = TrajectoryMaker(parameters, self.joint_states, self.published, self.warn)
-        self.commands.reconfigure(parameters, self._trajectories)
+        self._trajectories = TrajectoryMaker(parameters, self.published, self.warn)
+        self.planner.reconfigure(parameters, self._trajectories)
         bounds, allowance = self.assumed.bounds, self._trajectories.allowance
         self.joint_states.believed.configure(bounds.velocity, allowance.full_speed, parameters.continuous)
         self.published.clock.lead_ns = whole_ns(parameters.publish_lead_time)
@@ -105,7 +103,7 @@ class Executor:
     def is_busy(self, now_ns: int) -> bool:
         """Return whether a motion is in progress, waits, or is not over: otherwise `tick` may be called less often."""
         unclear = self.published.is_unclear or self.published.guard.is_busy
-        return unclear or self.published.is_moving(now_ns) or self.commands.waits
+        return unclear or self.published.is_moving(now_ns) or self.planner.waits
 
     # A loop that samples
 
@@ -137,23 +135,20 @@ class Executor:
     def tick(self, now_ns: int) -> ExecutableTrajectory | None:
         """Supervise, at least every 10 ms; returns a motion that begins by itself: a brake, or a waiting plan."""
         self._follow_samples(now_ns)
-        return self._begun(self.commands.tick(now_ns), now_ns)
+        return self._begun(self.planner.tick(now_ns), now_ns)
 
     def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
         """Stop as fast as limits allow; with `hold`, until a call without. None: nothing moves, or `tick` stops it."""
         self._follow_samples(now_ns)
-        return self._begun(self.commands.stop(now_ns, hold), now_ns)
+        return self._begun(self.planner.stop(now_ns, hold), now_ns)
 
     def sample(self, time_ns: int) -> State:
         """Return the position, velocity and acceleration to command at a time, from any thread.
 
         A sample counts as commanded: the next plan is blended in from there. A robot that is not sampled any more
         counts as off. If a sample is late, by more than 8 ms and three times the usual interval, the motion waits for
-        it, and `warn` is called. Before the first motion, the position measured last is held.
-
-        Raises:
-            Rejected: no_joint_state, clock_jumped_back.
-
+        it, and `warn` is called. Before the first motion, the position measured last is held; without one, Rejected is
+        raised (no_joint_state, clock_jumped_back).
         """
         return self._samples.at(time_ns)
 
@@ -200,8 +195,8 @@ class Executor:
         states, given_ns, stamp_ns = self.joint_states, stamp_ns, self.published.clock.of_states(stamp_ns)
         names = self.parameters.joint_names if names is None else names
         taken = states.update(names, position, velocity, stamp_ns, now_ns, publisher)
-        if taken and states.known(now_ns, 0.0) is not None:
-            self.commands.supervise(now_ns)
+        if taken and (state := states.known(now_ns, 0.0)) is not None:
+            self.planner.supervise(state)
         if given_ns and not stamp_ns:  # It counts as measured now, and may be late: no gap to the next one is certain.
             states.believed.forget()
         if states.doubted is not None:
@@ -211,7 +206,8 @@ class Executor:
 
     def report(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
         """Take a controller's report of its command: the newest of `count` reports. Samples need none."""
-        report = replace(report, stamp_ns=self.published.clock.of_robot(report.stamp_ns) or now_ns)
+        set_ns = self.published.clock.set_ns
+        report = replace(report, stamp_ns=report.stamp_ns - set_ns if report.stamp_ns else now_ns)
         if len(switched := self.parameters.switched):  # The rates of a step say nothing.
             held = report.reference.position[switched]
             report = replace(report, reference=report.reference.held(switched, held))
@@ -250,9 +246,7 @@ class Executor:
 
     def follow(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
         """Make the trajectory of a plan; None if it has to wait: `tick` makes it then. `clock` as in `execute`."""
-        self.commands.check_clock(now_ns)
-        if plan.topic == SEQUENCES:
-            self.planner.require_newer(plan, now_ns)
+        self.published.check_clock(now_ns)
         if plan.untimed:
             plan = self._trajectories.beginning.without_first_row(plan, now_ns)
         return self.planner.execute(plan, now_ns, clock)
@@ -260,21 +254,16 @@ class Executor:
     def publishable(self, request: ActionRequest, stamp_ns: int, now_ns: int) -> Future[Found]:
         """Find out whether a trajectory could be published from a checked sequence, without changing anything.
 
-        Returns:
-            What tells it once it is done, which may take long: its result raises Rejected as `follow` does.
-
-        Raises:
-            Rejected: as `follow` does.
-
+        What tells it once it is done, which may take long, raises Rejected as `follow` does: this, or its result.
         """
-        self.commands.check_clock(now_ns)
+        self.published.check_clock(now_ns)
         return self.planner.possible(self.sequence(request, stamp_ns), now_ns)
 
     # Questions
 
     def start(self, now_ns: int) -> tuple[np.ndarray, ...]:
         """Return the start state for input without one: position, velocity and perhaps acceleration, `[1, dof]`."""
-        self.commands.check_clock(now_ns)
+        self.published.check_clock(now_ns)
         state = self._trajectories.predicted(now_ns)
         state = state or self.joint_states.latest(now_ns, self.parameters.state_timeout)[:2]
         # The engine's type at once, so that the C++ loops read it in place.
@@ -286,10 +275,8 @@ class Executor:
 
     def committed(self, fields: CommittedFields, now_ns: int) -> Committed:
         """Return the motion in execution at the times of a chunk that is being planned."""
-        self.commands.check_clock(now_ns)
-        fields = fields._replace(stamp_ns=self.published.clock.of_node(fields.stamp_ns))
-        found = committed_rows(fields, self.parameters, self.published, self.joint_states, now_ns)
-        return found._replace(now_ns=self.published.clock.to_node(now_ns))
+        self.published.check_clock(now_ns)
+        return committed_rows(fields, self.parameters, self.published, now_ns)
 
     def retiming(self, fields: RetimeFields) -> RetimeRequest:
         """Check a request to retime paths or plans; its `answer` may take long."""

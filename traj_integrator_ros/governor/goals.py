@@ -128,7 +128,7 @@ class Goals:
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
         """Return the fastest stop of the goal in execution; None if there is no such goal, or nothing moves."""
         held = self._published.guard.held
-        return None if self._executed is None else self._pipeline.commands.stop(now_ns, held)
+        return None if self._executed is None else self._pipeline.planner.stop(now_ns, held)
 
     def look(self, now_ns: int) -> ExecutableTrajectory | None:
         """Check whether the goal is over; returns the stop to publish if the robot has left the goal's path.
@@ -159,7 +159,7 @@ class Goals:
             goal.told_ns, newest_ns = now_ns, int(times_ns.max())
             into_s = max((at(newest_ns) - trajectory.start_ns) * NANOSECOND_S, 0.0)
             left_s = command.motion_clock.lasts_s(max(trajectory.motion.duration - into_s, 0.0))
-            stamp_ns = command.clock.to_robot(newest_ns)
+            stamp_ns = command.clock.set_ns + newest_ns
             self._tell(goal.handle, Feedback(stamp_ns, into_s, left_s, desired, actual, error))
         end_ns = trajectory.start_ns + whole_ns(trajectory.motion.duration)
         since_end_ns = np.array([at(one) - end_ns for one in times_ns.tolist()])

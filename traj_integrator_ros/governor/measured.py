@@ -27,8 +27,6 @@ _OVERDUE_NS = 10_000_000
 """Time, ns, by which joint states may be late because a thread waits for its turn."""
 _OVERDUE_PERIODS = 2
 """Number of their usual periods after which joint states are overdue."""
-CUT_OFF_S = 1.0
-"""Longest time, s, for which a network counts as standing still: messages would arrive after their motions' begin."""
 _LATELY_S = 0.2
 """Time over which the speed of joints is measured, s, and in which velocities explain where joints are."""
 
@@ -108,7 +106,12 @@ class JointStates:
         if newest - whole_ns(REORDER_WINDOW_S) <= stamp < newest <= self._assumed_ns:
             stamp = newest  # A stamp that was given is not held against one that was assumed.
         if stamp < newest:
-            self._reject_older(stamp, newest)
+            back_s, consequence = (newest - stamp) * NANOSECOND_S, "ignored as late"
+            if back_s > REORDER_WINDOW_S:
+                self.drop_for_jump()
+                consequence = "the state held is dropped"
+            text = f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}"
+            raise Rejected(RejectionReason.CLOCK_JUMPED_BACK, text)
         if np.count_nonzero(unknown := np.isnan(position)):
             lacking = [self._joint_names[joint] for joint in joints[unknown].tolist()]
             text = f"joint_states.position: expected finite numbers, got nan for {shown_names(lacking)}"
@@ -208,14 +211,6 @@ class JointStates:
         self._forget()
         self.jumped_back = True
 
-    def _reject_older(self, stamp_ns: int, newest_ns: int) -> None:
-        back_s, consequence = (newest_ns - stamp_ns) * NANOSECOND_S, "ignored as late"
-        if back_s > REORDER_WINDOW_S:
-            self.drop_for_jump()
-            consequence = "the state held is dropped"
-        text = f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}"
-        raise Rejected(RejectionReason.CLOCK_JUMPED_BACK, text)
-
 
 def unexplained(states: Sequence[MeasuredState]) -> np.ndarray | float:
     """Return the longest step, rad, `[dof]`, that neither neighbouring steps nor measured velocities explain."""
@@ -228,3 +223,8 @@ def unexplained(states: Sequence[MeasuredState]) -> np.ndarray | float:
     beside = np.stack([speeds[:-2], speeds[2:], velocities[:-1], velocities[1:], np.zeros_like(steps)])
     low, high = (_FASTER * lasted * most(beside, axis=0) for most in (np.min, np.max))
     return np.maximum(steps - high, low - steps).max(axis=0)
+
+
+def outside(values: np.ndarray, within: np.ndarray) -> np.ndarray:
+    """Return by how much values `[dof]` exceed the largest of others, `[n, dof]`; negative below the least."""
+    return np.maximum(values - within.max(axis=0), 0.0) + np.minimum(values - within.min(axis=0), 0.0)

@@ -11,7 +11,7 @@ from ..execution.motion import State
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import BASE, BINARY, GRIPPER
-from .measured import MeasuredState
+from .measured import MeasuredState, outside
 
 _LONGEST_LAG_S = 0.12
 """Longest lag, s, that a joint may have before its lag is learned: hobby servos lag 0.10 to 0.12 s."""
@@ -35,8 +35,7 @@ _MOVES = 0.01
 _GOES = 0.3
 """Share of the commanded speed from which on a joint counts as following: a standing joint teaches no lag."""
 _LATELY_S = 2.0
-"""Time constant, s, of the recent error, to which growth is relative: 0.03 rad/s exceed the least threshold in 0.51 s.
-"""
+"""Time constant, s, of the recent error, on which growth counts: 0.03 rad/s exceed the least threshold in 0.51 s."""
 _USUAL_S = 10.0
 """Time constant, s, of the sag: that of 2.5 kg, 14 mrad, changes within seconds."""
 _REMEMBERED_S = 600.0
@@ -46,8 +45,7 @@ _FLOOR = 0.16
 _OF_SPEED = 0.75
 """Addition to it at full speed, as a share: pushes of 80 N at 0.5 rad/s cause 26 mrad of growth; 27 are allowed."""
 _NEED_OF_SPEED = 0.25
-"""Addition to the learned threshold at full speed, as a share: hobby arms need 3 mrad more at 0.8 than at 0.05 rad/s.
-"""
+"""Addition to the learned threshold at full speed, as a share: hobby arms need 3 mrad more at 0.8 rad/s."""
 _MARGIN = 2.0
 """Factor by which a quantity may exceed its learned value."""
 _UNKNOWN = 0.3
@@ -65,9 +63,7 @@ class Allowance(NamedTuple):
     distance: np.ndarray
     """Largest tracking error; infinite for grippers and what is switched."""
     full_speed: np.ndarray
-    """Full speed, rad/s or m/s: in slower motions, the tracking error may grow less. It is infinite for grippers and
-    what is switched, whose motion says nothing about the arm.
-    """
+    """Full speed, rad/s or m/s, below which the error may grow less; infinite for grippers and what is switched."""
     start: np.ndarray
     """Largest distance from the robot at which a plan may begin."""
     grip: np.ndarray
@@ -83,9 +79,8 @@ class Allowance(NamedTuple):
 
 def allowance_of(parameters: NodeParameters) -> Allowance:
     """Return the allowance: `supervision.deviation`, scaled by the range of joints with less than 1 rad or m."""
-    size, low, high = (np.ones(len(parameters.joint_names)), *parameters.joint_limits.range_of("position"))
-    if low is not None and high is not None:
-        size = np.minimum(high - low, size)
+    low, high = parameters.joint_limits.range_of("position")
+    size = np.ones(len(parameters.joint_names)) if low is None or high is None else np.minimum(high - low, 1.0)
     grips, deviation = parameters.of_kind(GRIPPER), parameters.supervision_deviation * size
     deviation = np.where(deviation > 0, deviation, np.inf)  # The parameters' 0 allows any.
     free = grips | parameters.of_kind(BINARY)
@@ -107,12 +102,9 @@ class TrackingMonitor:
     the command does. The threshold of the growth follows what the robot's own free motions have needed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dof: int = 0) -> None:
         self.lag_s: float | None = None
         """Lag of the joint whose lag is known best, s; None if none is known."""
-        self._know_dof(0)
-
-    def _know_dof(self, dof: int) -> None:
         self._lag, self._learned, self.usual, self._need = np.zeros((4, dof))
         """Learned properties, `[dof]`: lag, s; standard deviation of the velocity from which the lag was learned, rad/s
         (0: not learned); sag, rad; growth that free motions have needed, as a share of the allowance.
@@ -146,8 +138,6 @@ class TrackingMonitor:
         The monitor learns while the motion is `free` as far as is known.
         """
         position, newest_ns, stamps_ns = state.position, state.stamp_ns, state.stamps_ns
-        if len(self._lag) != len(position):
-            self._know_dof(len(position))
         if 0 <= newest_ns - self._compared_ns < _EVERY_NS:
             return False
         elapsed_s = 0.0 if self._lately is None else max(newest_ns - self._compared_ns, 0) * NANOSECOND_S
@@ -163,15 +153,14 @@ class TrackingMonitor:
         self.velocity, self.off = (self.commanded - before) / _STEP_S, position - self.commanded
         self._grow(errors, elapsed_s, allowance, free)
         if free:
-            self._learn_need(elapsed_s, allowance)
             self._learn_lag(position, stamps_ns, elapsed_s, allowance.full_speed)
         return True
 
     def _grow(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, free: bool) -> None:
-        """Set the error, its growth and the threshold of growth from errors `[7, dof]` at the lags of `_lags`."""
+        """Set error, growth and its threshold, and learn that, from errors `[7, dof]` at the lags of `_lags`."""
         fastest = float((self._speed / allowance.full_speed).max())
         zeros, distance = np.zeros_like(self.usual), allowance.distance
-        error = _outside(zeros, -errors)
+        error = outside(zeros, -errors)
         if self._is_new:
             self.usual, self._is_new = np.where(np.abs(error) <= _MARGIN * distance, error, 0.0), False
         if self._lately is None or not fastest:
@@ -179,24 +168,23 @@ class TrackingMonitor:
         else:
             self._lately = self._lately + (errors - self._lately) * (1 - np.exp(-elapsed_s / _LATELY_S))
             self.usual = self.usual + free * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
-        growth = _outside(zeros, self._lately - errors)
+        growth = outside(zeros, self._lately - errors)
         # A joint that comes nearer to its command, which is its place without a lag, does not count as growth.
         nearer = np.maximum(np.sign(growth) * (self.usual - self._lately[0]), 0.0)
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
         self.left = np.clip(self.left, np.minimum(error, 0.0), np.maximum(error, 0.0))
-        self.error = _outside(error, np.stack([self.usual, zeros, self.left]))
-        self._share, self._of_speed = np.abs(self.growth) / distance, _NEED_OF_SPEED * min(fastest, 1.0)
+        self.error = outside(error, np.stack([self.usual, zeros, self.left]))
+        share, of_speed = np.abs(self.growth) / distance, _NEED_OF_SPEED * min(fastest, 1.0)
         # The joints of an arm are alike, and so are those of a base.
         alike = [self._need.max(where=allowance.is_base == kind, initial=0.0) for kind in (True, False)]
         unknown = np.where(self._exercised.min(axis=0) < _EXERCISED_S, _UNKNOWN, 0.0)
         need = np.maximum(np.where(allowance.is_base, *alike), unknown)
-        most = np.maximum(_MARGIN * need + self._of_speed, _FLOOR + _OF_SPEED * min(fastest, 1.0))
+        most = np.maximum(_MARGIN * need + of_speed, _FLOOR + _OF_SPEED * min(fastest, 1.0))
         self.threshold = distance * np.minimum(most, 1.0) if fastest else np.full_like(error, np.inf)
-
-    def _learn_need(self, elapsed_s: float, allowance: Allowance) -> None:
-        """Learn growth from excursions that are over: an excursion in contact does not end, or ends with a brake."""
-        share = np.maximum(self._share - self._of_speed, 0.0)
-        # At rest, nobody knows whether an excursion is over.
+        if not free:
+            return
+        # Growth is learned from excursions that are over, which nobody knows at rest: one in contact does not end.
+        share = np.maximum(share - of_speed, 0.0)
         self._peak = np.maximum(self._peak, share) * self._speed.any()
         over = share < self._peak / 2
         kept = np.exp(-elapsed_s / _REMEMBERED_S)
@@ -263,8 +251,3 @@ class TrackingMonitor:
         self._learned = np.where(learns, np.sqrt(variance), self._learned)
         if learns.any():
             self.lag_s = float(self._lag[self._learned.argmax()])
-
-
-def _outside(values: np.ndarray, within: np.ndarray) -> np.ndarray:
-    """Return by how much values `[dof]` exceed the largest of others, `[n, dof]`; negative below the least."""
-    return np.maximum(values - within.max(axis=0), 0.0) + np.minimum(values - within.min(axis=0), 0.0)

@@ -1,4 +1,4 @@
-"""The queue of plans to be executed: the newest one counts, and a stop waits for none. Knows no ROS."""
+"""What is commanded when: the newest plan counts, and brakes and stops wait for none. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor as Threads
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ..execution.tolerances import NANOSECOND_S
-from ..requests.plan import GOALS, Plan
+from ..limits.joint_limits import JointLimits
+from ..parameters.parameters import NodeParameters
+from ..requests.plan import GOALS, SEQUENCES, Plan, turned
 from ..requests.rejection import Rejected, RejectionReason
-from .command import Command, NotYet
+from .command import CUT_OFF_S, Command, NotYet
 from .executable import ExecutableTrajectory
+from .measured import MeasuredState
 from .planned_motion import Found, Task
 from .reference import stops_of
 from .trajectories import TrajectoryMaker
@@ -25,6 +29,12 @@ _MAKING = 2.0
 """Time allowed for planning again, as a multiple of the time that it took."""
 _LONG = 256
 """Largest number of rows of a chunk that is planned on arrival: a stop then waits some milliseconds at most."""
+_RESTARTS_S = 0.16
+"""Time, s, within which a controller restarts: the arm stands, and would execute a brake from its middle."""
+_STOP_WAITS_S = 0.45
+"""Longest silence of the robot, s, in which a stop that was asked for waits, and without reports any brake; a robot is
+braked for silence itself after 0.5 s.
+"""
 
 
 @dataclass(eq=False)
@@ -50,7 +60,9 @@ class _Waiting:
 
 
 class Planner:
-    """Decides when the motion to a plan is made: a chunk's on arrival; in another thread, what may take long.
+    """Brings plans to the controller, and stops the robot when it, its states or a caller demand that.
+
+    The motion to a chunk is made on arrival; in another thread, what may take long.
 
     Args:
         published: the motion in execution.
@@ -72,34 +84,145 @@ class Planner:
         self._next: _Waiting | None = None
         """The newest plan, which waits for the end of the work on the first one."""
         self._refused: deque[tuple[Rejected, Plan]] = deque()
+        self._trajectories: TrajectoryMaker | None = None
+        self._kept: JointLimits | None = None
+        """The limits before a change, until the motion in execution has been compared with the new ones."""
 
-    def reconfigure(self, trajectories: TrajectoryMaker) -> None:
-        """Continue with other parameters: work in progress begins again."""
-        self._trajectories = trajectories
+    def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
+        """Continue with other parameters; work begins again, and `tick` keeps the motion in execution within limits."""
+        if self._trajectories is not None and self._kept is None:
+            self._kept = self._trajectories.limits
+        self._parameters, self._trajectories = parameters, trajectories
         if self._first is not None:
             self._first.drop()
 
     @property
     def waits(self) -> bool:
-        """Return whether a plan still waits to be sent to the controller."""
-        return self._first is not None
+        """Return whether a plan, or a change of limits, still waits for its effect on the controller."""
+        return self._first is not None or self._kept is not None
+
+    # Supervision
+
+    def tick(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Supervise the robot: return a trajectory to publish at once (a brake, or a plan that waited), or None.
+
+        Called every few milliseconds, also while nothing arrives.
+        """
+        self._published.check_clock(now_ns)
+        command, guard, states = self._published, self._published.guard, self._published.joint_states
+        allowance, moving = self._trajectories.allowance, command.is_moving(now_ns)
+        guard.stopped_until_rest &= moving
+        rests = not moving and guard.rests(now_ns, allowance)
+        if rests and (command.is_doubtful or states.believed.begins_anew):
+            states.believed.begins_anew = False
+            command.drop()  # A clock was set in the motion, or a driver started: the next one begins at the robot.
+        found = self._why_brake(now_ns, moving)
+        if guard.reason and rests and found is None:
+            if guard.back_to is None:
+                if command.report is None and guard.was_moved(allowance):
+                    command.drop()  # Whatever the controller holds, the next motion begins where the robot is.
+                guard.recover()
+            elif not command.heard.is_overdue(now_ns) and (back := self._trajectories.back(now_ns)) is not None:
+                return back
+        if found is not None and (not guard.reason or guard.kind is not found.reason):
+            guard.brake(found, states.lately(), allowance)
+            self.refuse(guard.refusal())
+            return self._stopped(now_ns) if moving else None
+        if guard.stop_waits or (guard.is_busy and moving and command.last.is_lost):
+            return self._stopped(now_ns)
+        if self._kept is not None:
+            with suppress(NotYet):
+                within, self._kept = self._trajectories.kept(now_ns, self._kept), None
+                if within is not None:
+                    return within
+        if command.heard.is_off(now_ns):
+            self.refuse(command.heard.unavailable(now_ns))
+        if command.heard.is_silent(now_ns):
+            return None  # The controller would execute a motion that is sent now from its middle, when it is back.
+        return self._go_on(now_ns)
+
+    def supervise(self, state: MeasuredState) -> None:
+        """Compare the latest joint state with the command at its time."""
+        command, report, turning = self._published, self._published.report, self._parameters.continuous
+        # While nobody knows where the controller is in its motion, a brake could begin away from the command.
+        if command.is_unclear or command.clock.states.is_alone:
+            return
+        if report is not None and command.motion_clock.is_scaled:  # The command is known up to the last report.
+            known = (one for one in reversed(command.joint_states.recent) if one.stamp_ns <= report.stamp_ns)
+            state = next(known, state)
+        if turning.any() and (then := command.commanded(state.stamp_ns)) is not None:
+            state = state._replace(position=turned(state.position, then.position, turning))
+        command.guard.take(state, command.commanded, self._trajectories.allowance)
+
+    def _why_brake(self, now_ns: int, moving: bool) -> Rejected | None:
+        """Return the reason to brake the robot, in a brake only that joint states contradict each other; or None."""
+        command, heard, timeout = self._published, self._published.heard, self._parameters.state_timeout
+        try:
+            command.joint_states.believed.require_agreement(now_ns)
+        except Rejected as contradictory:
+            return contradictory
+        if command.guard.reason:
+            return None
+        if moving and 0 < timeout < (age := command.joint_states.age_s(now_ns) or 0.0):
+            text = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
+            return Rejected(RejectionReason.STATE_TOO_OLD, text)
+        if moving and heard.is_off(now_ns):
+            text = f"expected reports of the controller, got none for {heard.quiet_s(now_ns):.3f} s"
+            return Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, text)
+        if moving and command.is_doubtful and command.report and not command.clock.is_doubted:
+            return Rejected(RejectionReason.CLOCK_JUMPED_BACK, "a clock was set during a motion")
+        restart_s = _RESTARTS_S + heard.period_s  # Until a report shows that the motion is over.
+        if heard.is_overdue(now_ns) and (not moving or heard.quiet_s(now_ns) < restart_s):
+            return None
+        return command.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
+
+    # Stops
+
+    def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
+        """Return the fastest stop from the present command; None if nothing moves, or if `tick` will return it.
+
+        Sequences are rejected until the robot rests, or with `hold` until `release`.
+        """
+        guard = self._published.guard
+        guard.held = hold
+        guard.back_to = None  # Whoever stops the robot wants it to stand: the command does not go back.
+        self.refuse(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
+        if not self._published.is_moving(now_ns) and not self._published.heard.moves():
+            return None
+        guard.stopped_until_rest = True
+        return self._stopped(now_ns)
+
+    def awaited_stop(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Return the stop that `tick` will return once the controller is at the first point of a motion; or None."""
+        waits = self._published.guard.stop_waits and self._published.motion_clock.rate > 0
+        return self._trajectories.stop(now_ns, waits=False) if waits else None
+
+    def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Return the fastest stop; None as long as it has to wait.
+
+        A stop that a network holds up would be executed from its middle: it is sent as soon as anything comes.
+        """
+        command, guard = self._published, self._published.guard
+        waits_s = _STOP_WAITS_S if command.report is None or guard.stopped_until_rest else CUT_OFF_S
+        guard.stop_waits, silent_s = True, command.silence_s(now_ns)
+        if not 0 < silent_s < waits_s:
+            with suppress(NotYet):
+                stop, guard.stop_waits = self._trajectories.stop(now_ns), False
+                if command.report is None and silent_s:
+                    command.doubt()
+                return stop
+        return None
+
+    # Plans
 
     def execute(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
         """Return the trajectory of a plan; None if it has to wait, in place of an older one that waits.
 
-        A chunk waits while a chunk like it is being slowed. Otherwise no chunk of a stream that is faster than slowing
-        would ever be executed.
-
-        Args:
-            plan: as it was sent.
-            now_ns: the node's clock.
-            clock: returns it again: a trajectory that is already due when it has been made is made once more.
-
-        Raises:
-            Rejected: with the reason.
-
+        A chunk waits while a chunk like it is being slowed: otherwise, no chunk of a stream that is faster than slowing
+        would ever be executed. A trajectory that is already due when it has been made, by a `clock` that returns the
+        time again, is made once more. Raises Rejected with the reason.
         """
-        self._published.guard.require_following()
+        self._require_possible(plan, now_ns)
         newest = _Waiting(plan)
         if self._comes_after(plan):
             before, self._next = self._next, newest
@@ -117,31 +240,12 @@ class Planner:
             self._first = newest
         return made
 
-    def go_on(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Return the trajectory of the plan that waited, if it can begin now."""
-        first = self._first
-        if first is None or first.is_in_work:
-            return None
-        self._first, self._next = self._next, None
-        try:
-            self._published.guard.require_following()
-            made = self._made(first, now_ns)
-        except Rejected as rejected:
-            self._refuse(rejected, first.plan)
-            return None
-        if made is None:
-            self._first, self._next = first, self._first
-        return made
-
     def possible(self, plan: Plan, now_ns: int) -> Future[Found]:
         """Return what tells, once it is done, whether a plan could be executed now; nothing is changed.
 
-        Raises:
-            Rejected: it could not; the result raises that, too.
-
+        Raises Rejected if it could not; the result raises that, too.
         """
-        self.require_newer(plan, now_ns, count=False)
-        self._published.guard.require_following()
+        self._require_possible(plan, now_ns, count=False)
         asked = _Waiting(plan)
         self._made(asked, now_ns)
         return asked.work or _at_once(lambda: None)
@@ -158,21 +262,43 @@ class Planner:
         while self._refused:
             self._refuse(*self._refused.popleft())
 
+    def deactivate(self) -> None:
+        """Refuse waiting plans: they must not begin when the node is active again."""
+        self.refuse(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
+        self.tell_refused()
+
     def withdraw(self) -> None:
         """Forget a waiting plan, because its sender does not want it any more."""
         if self._first is not None:
             self._first.drop()
         self._first, self._next = self._next, None
 
-    def require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
-        """Refuse a sequence that is older than the plan in execution. Raises Rejected: stale_sequence."""
-        if plan.origin_ns and plan.origin_ns < self._published.newest_origin_ns:
+    def _require_possible(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
+        """Refuse a sequence older than the plan in execution (stale_sequence), and all plans in a brake or a stop."""
+        if plan.topic == SEQUENCES and plan.origin_ns and plan.origin_ns < self._published.newest_origin_ns:
             self._published.executed.counts["out_of_order"] += count
             ago = (now_ns - plan.origin_ns) * NANOSECOND_S
             raise Rejected(
                 RejectionReason.STALE_SEQUENCE,
                 f"header.stamp: began {ago:.3f} s ago, before the sequence in execution",
             )
+        self._published.guard.require_following()
+
+    def _go_on(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Return the trajectory of the plan that waited, if it can begin now."""
+        first = self._first
+        if first is None or first.is_in_work:
+            return None
+        self._first, self._next = self._next, None
+        try:
+            self._published.guard.require_following()
+            made = self._made(first, now_ns)
+        except Rejected as rejected:
+            self._refuse(rejected, first.plan)
+            return None
+        if made is None:
+            self._first, self._next = first, self._first
+        return made
 
     def _comes_after(self, plan: Plan) -> bool:
         """Return whether a plan waits for the work on a plan like it; goals and stops do not."""
@@ -183,12 +309,7 @@ class Planner:
         return alike and GOALS not in (first.topic, plan.topic) and not stops_of(plan).all()
 
     def _made(self, waiting: _Waiting, now_ns: int, making: float = 0.0) -> ExecutableTrajectory | None:
-        """Return the trajectory of a plan, which may take `making` s; None while it cannot begin.
-
-        Raises:
-            Rejected: with the reason.
-
-        """
+        """Return the trajectory of a plan, which may take `making` s; None while it cannot begin. Raises Rejected."""
         maker = self._trajectories
         try:
             present = maker.present(waiting.plan, now_ns)

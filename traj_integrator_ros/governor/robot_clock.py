@@ -21,9 +21,7 @@ class Stamps:
         self.is_alone = False
         """Whether the last stamp contradicts those before it."""
         self._arrived_ns, self._other = 0, (0, 0)
-        """When the last stamp that agreed arrived, ns; the same of the first one in a row that does not, and how far it
-        was ahead, ns.
-        """
+        """Arrival of the last stamp that agreed, ns; arrival, and time ahead, of the first in a row that does not."""
 
     def take(self, stamp_ns: int, arrived_ns: int, lead_ns: int) -> bool:
         """Take a stamp, which may be late by a lead, and its arrival by the steady clock; return whether it agrees."""
@@ -55,7 +53,7 @@ class RobotClock:
         self._source = self.states
         """Joint states count until reports arrive."""
         self.steps = self.set_ns = 0
-        """How often a clock was set, and how far the robot's is ahead of the time of motions because of that, ns."""
+        """How often a clock was set, and how far the robot's, and its stamps, are ahead of the time of motions, ns."""
         self._is_set = False
         """Whether the node's clock was set, until a stamp tells whether the robot's was, too."""
         self._node_ns = self._robot_ns = self._latest_ns = 0
@@ -100,17 +98,9 @@ class RobotClock:
         """Convert a time to the node's clock, ns."""
         return time_ns + self._node_ns - self.at(0)
 
-    def of_robot(self, stamp_ns: int) -> int:
-        """Convert a stamp of the robot's clock, ns; 0, which means now, stays."""
-        return stamp_ns and stamp_ns - self.set_ns
-
-    def to_robot(self, time_ns: int) -> int:
-        """Convert a time to the robot's clock, ns."""
-        return time_ns + self.set_ns
-
     def of_states(self, stamp_ns: int) -> int:
         """Convert the stamp of a joint state, ns; 0 if it says nothing: it counts as measured when it arrived."""
-        return 0 if self._is_set or self.states.is_alone else self.of_robot(stamp_ns)
+        return 0 if self._is_set or self.states.is_alone or not stamp_ns else stamp_ns - self.set_ns
 
     def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
         """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock."""

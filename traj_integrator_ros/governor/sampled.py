@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from ..execution.motion import State
+from .command import Command
 
 _LATE_NS = 8_000_000
 """Time beyond the usual interval, ns, after which a sample counts as late, if it also exceeds `_LATE_PERIODS`."""
@@ -38,9 +38,8 @@ class Sample(NamedTuple):
 class Samples:
     """The command at the times of a loop. When that is held up, motions wait, and go on from the last sample."""
 
-    def __init__(self, commanded: Callable[[int], State | None], held: Callable[[int], np.ndarray]) -> None:
-        """Take what returns the command at a time of motions, ns, and the position before the first motion, rad."""
-        self._commanded, self._held, self._taking = commanded, held, threading.Lock()
+    def __init__(self, command: Command) -> None:
+        self._command, self._taking = command, threading.Lock()
         self.newest: Sample | None = None
 
     def at(self, time_ns: int) -> State:
@@ -48,9 +47,9 @@ class Samples:
         with self._taking:
             before, usual_ns = self.newest, 0.0
             motion_ns = time_ns if before is None else before.motion_at(time_ns)
-            if (state := self._commanded(motion_ns)) is None:
-                position = self._held(time_ns) if before is None else before.state.position
-                state = State(position, *np.zeros((2, len(position))))
+            if (state := self._command.state_at(motion_ns)) is None:
+                held = self._command.joint_states.latest(time_ns, 0.0) if before is None else before.state
+                state = State(held.position, *np.zeros((2, len(held.position))))
             if before is None or time_ns > before.time_ns:
                 if before is not None:
                     since_ns, usual_ns = time_ns - before.time_ns, before.usual_ns

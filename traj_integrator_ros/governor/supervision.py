@@ -46,10 +46,9 @@ class Guard:
         """Where joints were at the brake, rad, `[dof]`; None if the command may not go back there, or has gone back."""
         self._explained: np.ndarray | None = None
         """Joints, bool `[dof]`, whose measured velocity explained their position at the brake; None if all followed."""
-        self.offset = self.stopped = self._met = np.zeros(())
+        self.offset = self.stopped = np.zeros(())
         """Distance of measured joints from their command that nothing explains, rad; velocities with which joints
-        may go on in the direction in which they were stopped, rad/s, until they have followed again; the same until the
-        next brake.
+        may go on in the direction in which they were stopped, rad/s, until they have followed again.
         """
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
@@ -68,6 +67,8 @@ class Guard:
     def take(self, state: MeasuredState, commanded: Commanded, allowance: Allowance) -> None:
         """Compare a measured state with the commands before, and find out by positions if joints rest or follow."""
         position, stamp_ns = state.position - self.offset, state.stamp_ns
+        if len(self.monitor.off) != len(position):
+            self.monitor = TrackingMonitor(len(position))
         if self.monitor.take(state._replace(position=position), commanded, allowance, free=not self.reason):
             self.grips.take(position, self.monitor.commanded, stamp_ns, allowance.grip)
         moves = (np.abs(position - self._rested_at) > RESTS * REST_S * allowance.full_speed).any()
@@ -83,7 +84,7 @@ class Guard:
         """Return why the robot is to be braked, which is the joint that exceeds a threshold most; None if none does."""
         growth, threshold = np.abs(self.monitor.growth), self.monitor.threshold
         # It moves away from what it met, against which the integrators of drives press for a while.
-        if np.count_nonzero(self.stopped) and (self._met * self.monitor.velocity).sum() < 0:
+        if (self.stopped * self.monitor.velocity).sum() < 0:
             threshold = np.maximum(threshold, allowance.distance)
         further = (growth, threshold, "gets {:.4g} further")
         for found, most, what in ((self.deviation, allowance.distance, "is {:.4g}"), further):
@@ -121,7 +122,7 @@ class Guard:
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
         met = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
         slowest, fastest = (share * np.where(watched, allowance.full_speed, 0.0) for share in _GENTLE)
-        self.stopped = self._met = met * np.clip(np.abs(monitor.velocity), slowest, fastest)
+        self.stopped = met * np.clip(np.abs(monitor.velocity), slowest, fastest)
 
     def way_back(self, command: np.ndarray | None, allowance: Allowance) -> np.ndarray | None:
         """Return how far a command goes back once after a brake, rad, `[dof]`; None if it stands where it is.
@@ -138,16 +139,13 @@ class Guard:
 
     def rests(self, now_ns: int, allowance: Allowance) -> bool:
         """Return whether the joints have rested for 0.1 s, or for 1 s if they stand away from their command."""
-        is_away = bool(self.reason) and self.back_to is None and self._is_away(allowance, _AWAY)
-        return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if is_away else REST_S)
+        stays = bool(self.reason) and self.back_to is None and (self.deviation > _AWAY * allowance.distance).any()
+        return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if stays else REST_S)
 
     def was_moved(self, allowance: Allowance) -> bool:
         """Return whether the robot was moved away from its command, and stands there."""
-        is_explained = self._explained is not None and bool(self._explained.all())
-        return is_explained and self._is_away(allowance, _REACHED)
-
-    def _is_away(self, allowance: Allowance, share: float) -> bool:
-        return bool((self.deviation > share * allowance.distance).any())
+        is_explained = self._explained is not None and self._explained.all()
+        return bool(is_explained and (self.deviation > _REACHED * allowance.distance).any())
 
     def recover(self) -> None:
         """End a brake, since the robot rests: the next sequence may begin where the command stands."""

@@ -22,7 +22,6 @@ from ..requests.rejection import Rejected, RejectionReason
 from .beginning import Beginning
 from .command import Command, require_begun
 from .executable import ExecutableTrajectory, require_written, schedule
-from .measured import JointStates
 from .monitor import allowance_of
 from .planned_motion import Found, Task, motion_to
 from .reference import reference, steps_of_rows, stops_of, with_standing
@@ -45,15 +44,8 @@ class TrajectoryMaker:
     Methods raise Rejected with the reason for which there is no trajectory, and NotYet while the command is unknown.
     """
 
-    def __init__(
-        self,
-        parameters: NodeParameters,
-        joint_states: JointStates,
-        published: Command,
-        warn: Callable[[Rejected], None],
-    ) -> None:
-        self._parameters, self._joint_states, self._published = parameters, joint_states, published
-        self._warn = warn
+    def __init__(self, parameters: NodeParameters, published: Command, warn: Callable[[Rejected], None]) -> None:
+        self._parameters, self._published, self._warn = parameters, published, warn
         self.limits = parameters.joint_limits
         self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
         self._lead_ns = whole_ns(parameters.publish_lead_time)
@@ -69,7 +61,7 @@ class TrajectoryMaker:
         self._switched = parameters.switched
         self.slows = parameters.limits_action == ACTION_RETIME
         """True if a plan that exceeds limits is slowed."""
-        self.beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
+        self.beginning = Beginning(parameters, published, self.assumed.bounds, self.allowance)
 
     # When a plan begins, by the motion's clock
 
@@ -108,8 +100,9 @@ class TrajectoryMaker:
         if not plan.untimed:
             plan = plan.completed(present.motion, self._parameters.continuous)
         begin_ns, at_ns = self._blend_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
-        state, measured = present.motion.at(begin_ns), self._joint_states.known(now_ns, self._parameters.state_timeout)
-        away = self.beginning.mismatch(plan, present, state.position, measured, begin_ns, at_ns)
+        state, states = present.motion.at(begin_ns), self._published.joint_states
+        measured = states.known(now_ns, self._parameters.state_timeout)
+        away = self.beginning.mismatch(plan, present, state.position, measured, at_ns)
         self.refuse_or_warn(away, RejectionReason.START_MISMATCH)
         earliest_ns, soonest_ns = begin_ns, begin_ns if present.start_ns <= at_ns else at_ns + self._lead_ns
         begin_ns, dropped = schedule(plan, earliest_ns, at_ns, soonest_ns)
@@ -237,10 +230,17 @@ class TrajectoryMaker:
         braking = self.assumed.bounds.raised_to(motion.rest_from(blend_ns).soon)
         return fastest_stop(motion.at(blend_ns), braking)._replace(start_ns=blend_ns)
 
-    def back(self, now_ns: int, way: np.ndarray) -> ExecutableTrajectory | None:
-        """Return the slow motion by which the command goes back, rad, `[dof]`; None if limits leave no distance."""
-        present = self._published.own
-        blend_ns, bounds = self._blend_ns(present, now_ns), self.assumed.bounds
+    def back(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Return the slow motion by which the command goes back, once after a brake; None if it stands where it is.
+
+        It requires reports of the controller: without them, nobody knows whether it still holds the command.
+        """
+        command, heard, bounds = self._published, self._published.heard, self.assumed.bounds
+        present = None if heard.report is None or heard.is_silent(now_ns) else command.own
+        way = command.guard.way_back(present and present.motion.end.position, self.allowance)
+        if way is None:
+            return None
+        blend_ns = self._blend_ns(present, now_ns)
         rates = np.vstack([np.minimum(bounds.rates[0], _BACK * self.allowance.full_speed), bounds.rates[1:]])
         begin = present.motion.at(blend_ns).position
         end = np.clip(begin + way, bounds.position_min, bounds.position_max)
@@ -330,7 +330,7 @@ class TrajectoryMaker:
             seam = State(*state.beyond(found.meant.at(blend_ns)))
         return ExecutableTrajectory(
             motion=motion,
-            stamp_ns=0 if clock.is_scaled else self._published.clock.to_robot(begins_ns),
+            stamp_ns=0 if clock.is_scaled else self._published.clock.set_ns + begins_ns,
             points=points,
             due_ns=blend_ns,
             meant=found.meant,

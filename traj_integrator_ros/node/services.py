@@ -143,11 +143,11 @@ class Services:
         """Brake, and fill in duration and distance of the stop."""
         now_ns, clock = self._handlers.update(), self._published.motion_clock
         waited_s = max(time.monotonic() - self.stopped_s, 0.0)
-        stop = pipeline.commands.stop(now_ns, request.hold)
+        stop = pipeline.planner.stop(now_ns, request.hold)
         self._handlers.hand_over(stop)
         self._handlers.goal_server.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
         response.joint_names = list(pipeline.parameters.joint_names)
-        expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
+        expected = pipeline.planner.awaited_stop(now_ns) if stop is None else stop
         response.message = _told(expected, stop, request.hold)
         # The response holds for a stop that is made when it begins, not at the next supervision.
         if stop is None and expected is not None:

@@ -264,10 +264,10 @@ class TopicHandlers:
     def deactivate(self) -> None:
         """Stop handling input: refuse waiting sequences, stop a goal, and let no stop wait: nothing would send it."""
         with self._accounts.guard("deactivate"):
-            now_ns, commands = self.read(), self.pipeline.commands
-            commands.deactivate()
+            now_ns, planner = self.read(), self.pipeline.planner
+            planner.deactivate()
             self.goal_server.deactivate(now_ns)
-            self.hand_over(commands.awaited_stop(now_ns))
+            self.hand_over(planner.awaited_stop(now_ns))
         self.state = INACTIVE
 
     def close(self, *, at_once: bool) -> None:
@@ -370,7 +370,7 @@ class TopicHandlers:
             return
         with self._accounts.guard("supervision"):
             now_ns = self.read()
-            made = self.pipeline.commands.tick(now_ns)
+            made = self.pipeline.planner.tick(now_ns)
             self.hand_over(made)
             if made is not None and made.topic in OUTPUTS_OF:  # The sequence had to wait.
                 self._accounts.answered[Output.ROW] += 1
@@ -393,7 +393,7 @@ class TopicHandlers:
             guard = self._published.guard
             brakes = self.pipeline.parameters.publish_on_reject == ON_REJECT_BRAKE
             if brakes and not guard.reason and not guard.stopped_until_rest:
-                self.hand_over(self.pipeline.commands.stop(self.update(), guard.held))
+                self.hand_over(self.pipeline.planner.stop(self.update(), guard.held))
 
     # Parts that all kinds of input share
 
