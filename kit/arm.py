@@ -18,7 +18,7 @@ class Robot(Controller):
 
     Args:
         joints: names.
-        lag: time by which the joints follow the command, s, in whole cycles.
+        lag: time by which the joints, or each of them, follow the command, s, in whole cycles.
         droop: sag of the joints below their command, `[joints]`, rad; the controller does not know it.
         quantization: step of the encoder, rad. 0: none.
         noise: standard deviation of measured positions, rad.
@@ -30,7 +30,7 @@ class Robot(Controller):
         self,
         joints: Sequence[str],
         *,
-        lag: float = 0.0,
+        lag: float | Sequence[float] = 0.0,
         droop: Sequence[float] | None = None,
         quantization: float = 0.0,
         noise: float = 0.0,
@@ -38,7 +38,7 @@ class Robot(Controller):
         **options: object,
     ) -> None:
         super().__init__(joints, **options)
-        self.lag = round(lag * SECOND / self.period)
+        self.lag = np.rint(np.broadcast_to(lag, len(self.joints)) * SECOND / self.period).astype(int)
         self.droop = np.zeros(len(self.joints)) if droop is None else np.asarray(droop, float)
         self.quantization, self.noise, self._random = quantization, noise, np.random.default_rng(seed)
         self.wall = np.inf
@@ -92,13 +92,14 @@ class Robot(Controller):
         if self.frozen:
             self._speed = np.zeros(len(self.joints))
         elif count:
-            self._commands = [*self._commands, *commands[0]][-self.lag - 2 :]
-            before, there = (self._commands[max(len(self._commands) - 1 - self.lag - k, 0)] for k in (1, 0))
+            self._commands = [*self._commands, *commands[0]][-np.max(self.lag) - 2 :]
+            rows = np.maximum(len(self._commands) - 1 - self.lag - np.array([[1], [0]]), 0)
+            before, there = np.array(self._commands)[rows, np.arange(len(self.joints))]
             if np.isfinite(self.wall):
                 before, there = self._place, np.minimum(there, self.wall)
             moved = (there - before) * SECOND / self.period
             self._place = there
-            is_stated = self.lag == 0 and self.scaling == 1 and not np.isfinite(self.wall)
+            is_stated = not np.any(self.lag) and self.scaling == 1 and not np.isfinite(self.wall)
             self._speed = commands[1, -1].copy() if is_stated else moved
         return commands
 
@@ -114,7 +115,7 @@ class Robot(Controller):
         commanded = self._state
         if not self.from_desired:
             position, velocity = self.measured()
-            still = self.lag == 0 and not self.frozen
+            still = not np.any(self.lag) and not self.frozen
             self._state = Point(0, position, velocity, commanded.acceleration if still else np.zeros(len(self.joints)))
         super()._join(now)
         self._state = commanded

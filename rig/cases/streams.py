@@ -17,7 +17,7 @@ _EXACT = {"bias": 0.0, "noise": 0.0, "jitter": 0.015}
 """Chunks without errors, up to 15 ms late."""
 _LAGGING = {"lag": 0.04}
 _ARMS = {
-    "chunks-lag": {**_LAGGING, "droop": [0.01, -0.02]},
+    "chunks-lag": {"lag": [0.026, 0.074], "droop": [0.01, -0.02]},
     "chunks-noise": {"lag": 0.02, "noise": 1e-4, "quantization": 1e-4},
 }
 

@@ -45,6 +45,14 @@ def slips(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     return of_command(loop, begin) | {"unnoticed": float(loop.guard.brakes == 0)}
 
 
+def loaded(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
+    """A load that nobody has told of hangs on the hand at rest: the command does not sink with the arm."""
+    begin, weight = loop.now, np.array([0.0, 0.0, -9.81 * random.uniform(0.3, 3.0)])
+    loop.robot.force = lambda _: weight
+    loop.go(6.0)
+    return of_command(loop, begin)
+
+
 def contradicted(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """A second publisher sends other positions; then plans come to stay at the measured position."""
     place = random.choice([-1.0, 1.0]) * random.uniform(0.05, 1.0) + loop.robot.home
