@@ -43,7 +43,8 @@ def main() -> int:
 
     params_file = write_parameters(out / "node_params.yaml", _parameters(options.set))
     rates = {name: rate * options.load for name, rate in RATES_HZ.items()}
-    record = Record(options.warmup, 60 * options.minutes, rates, load=options.load, beside=options.beside)
+    circumstances = {name: getattr(options, name) for name in ("load", "beside", "priority")}
+    record = Record(options.warmup, 60 * options.minutes, rates, **circumstances)
     # Both signals raise an exception, so that the node is stopped; a shell ignores SIGINT for background processes.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -77,6 +78,8 @@ def _options() -> argparse.Namespace:
         parser.add_argument(option, type=positive, default=default, metavar=unit, help=description)
     beside = "another process keeps the node's core busy"
     parser.add_argument("--beside", action="store_true", help=beside)
+    priority = "the node goes before all processes of ordinary priority, as with chrt -r 1, which takes privileges"
+    parser.add_argument("--priority", action="store_true", help=priority)
     random = "instead of a node: random streams on a simulated clock, every cycle judged (--random --help)"
     parser.add_argument("--random", action="store_true", help=random)
     add_setting(parser)

@@ -25,7 +25,7 @@ class Limits(NamedTuple):
     late: float = 1.0
     """Longest time until a call or sequence is answered or refused, s."""
     stop: float = 0.02
-    """Longest median of the times until ~/stop is answered under load, s."""
+    """Time, s, within which half of all calls of ~/stop are answered under load; with a priority, 19 of 20 are."""
 
 
 def violations(record: Record, limits: Limits) -> list[str]:
@@ -101,8 +101,11 @@ def _stops(record: Record, limits: Limits) -> list[str]:
         return ["operator: expected answers of ~/stop, got none"]
     if lost := sum(not np.isfinite(took_s) for took_s in record.stops_s):
         return [f"operator: {lost} of {len(record.stops_s)} calls of ~/stop lost"]
-    if (took_s := float(np.median(record.stops_s))) > limits.stop:
-        return [f"operator: expected ~/stop to be answered within {limits.stop:g} s (median), got {took_s:.3f} s"]
+    if (worst_s := max(record.stops_s)) > limits.late:
+        return [f"operator: expected every ~/stop to be answered within {limits.late:g} s, got {worst_s:.3f} s"]
+    share = 0.95 if record.priority else 0.5
+    if (took_s := float(np.quantile(record.stops_s, share))) > limits.stop:
+        return [f"operator: expected {share:.0%} of ~/stop to be answered within {limits.stop:g} s, got {took_s:.3f} s"]
     return []
 
 

@@ -68,11 +68,13 @@ class Record:
     exit_code: int = 0
     """The node's exit code."""
     stops_s: list[float] = field(default_factory=list)
-    """Times from calls of ~/stop under load to their answers, s; infinite where none came."""
+    """Times from calls of ~/stop under load until their answers were sent, s; infinite where none came."""
     load: float = 1.0
     """Rates as multiples of the usual ones."""
     beside: bool = False
     """True if another process kept the node's core busy."""
+    priority: bool = False
+    """True if the node went before processes of ordinary priority."""
     end: str = ""
     """Why the soak ended early; "" if it did not."""
 

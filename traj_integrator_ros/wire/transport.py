@@ -26,6 +26,10 @@ ARRAYS_IN_MESSAGE = 5
 """Number of arrays in the largest message: actions and four upstream gradients; an answer has four trajectories."""
 _FITS_DEFAULT_BYTES = MIB // 4
 _MESSAGES_IN_FLIGHT = 2
+_MESSAGES_THAT_WAIT = 8192
+"""Messages that wait in shared memory for the thread of the middleware that reads them. 13,500 messages/s fill the
+default of 512 while that thread waits 40 ms for a core; a call that finds no room is sent again 1 to 3 s later.
+"""
 _SHARE_OF_FREE = 4
 """A process takes at most one part in so many of the free shared memory, because its peers need some, too."""
 _FAST_RTPS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
@@ -147,6 +151,7 @@ def profile(segment_bytes: int, local: bool) -> str:
         <transport_id>shared_memory</transport_id>
         <type>SHM</type>
         <segment_size>{segment_bytes}</segment_size>
+        <port_queue_capacity>{_MESSAGES_THAT_WAIT}</port_queue_capacity>
       </transport_descriptor>
       <transport_descriptor>
         <transport_id>udp</transport_id>
