@@ -8,8 +8,10 @@ import time
 
 import numpy as np
 import pytest
+from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
 from node_fixtures import JOINTS, NodeServer, plan
 from node_variants import with_few_waiting_calls, with_slow_searches
+from rcl_interfaces.srv import GetParameters, ListParameters
 from rclpy.action import ActionClient
 from rclpy.qos import QoSProfile
 
@@ -18,6 +20,13 @@ from traj_integrator_ros.client import sequence
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 MANY, WITHIN_S = 40, 30.0
+ASKED = {
+    "get_state": GetState,
+    "change_state": ChangeState,
+    "get_available_transitions": GetAvailableTransitions,
+    "get_parameters": GetParameters,
+    "list_parameters": ListParameters,
+}
 OURS = QoSProfile(depth=100)
 """Queue of our answers: those that displace each other there are not the node's losses."""
 
@@ -40,6 +49,22 @@ def test_a_burst_of_goals_is_answered_goal_by_goal(serve: NodeServer, report_typ
     client.wait_for(lambda: all(answer.done() for answer in answers), "an answer to each goal", WITHIN_S)
     assert int(client.counts()["rejected.internal_error"]) == 0, process.output
     sender.destroy()
+
+
+def test_a_burst_of_calls_for_state_or_parameters_is_answered_call_by_call(serve: NodeServer) -> None:
+    """rclpy's own services of the lifecycle have room for 10 calls."""
+    process, client = serve()
+    callers = [
+        client.node.create_client(kind, f"{client.node_name}/{name}", qos_profile=OURS) for name, kind in ASKED.items()
+    ]
+    client.wait_for(lambda: all(caller.service_is_ready() for caller in callers), "the services")
+    client.spin(0.5)
+    os.kill(process.pid, signal.SIGSTOP)
+    answers = [caller.call_async(caller.srv_type.Request()) for caller in callers for _ in range(MANY)]
+    client.spin(0.1)
+    os.kill(process.pid, signal.SIGCONT)
+    client.wait_for(lambda: all(answer.done() for answer in answers), "an answer to each call", WITHIN_S)
+    assert client.state() == "active"
 
 
 def test_calls_beyond_the_queue_are_refused_at_once_and_say_so(serve: NodeServer) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from lifecycle_msgs.msg import TransitionEvent
 from node_fixtures import JOINTS, PARAMETERS, TRANSITIONS, ClientFactory, NodeFactory, NodeServer
 from preloaded_process import PreloadedNode
 from ros_client import RosClient
@@ -41,6 +42,19 @@ def bring_to(state: str, client: RosClient) -> None:
     for transition in STEPS_TO[state]:
         client.change_state(transition)
     assert client.state() == state
+
+
+def test_transitions_are_told_as_events(managed: RosClient) -> None:
+    """Launch files wait for these events."""
+    told: list[str] = []
+    topic = f"{managed.node_name}/transition_event"
+    managed.subscribe(TransitionEvent, topic, lambda event, _: told.append(event.goal_state.label))
+    managed.wait_for(lambda: managed.node.count_publishers(topic), "the publisher of events")
+    managed.spin(0.3)
+    bring_to("active", managed)
+    managed.wait_for(lambda: told[-1:] == ["active"], "the event")
+    assert told[-4:] == ["configuring", "inactive", "activating", "active"]
+    bring_to("unconfigured", managed)
 
 
 def test_a_configure_that_fails_says_why_in_one_line_and_can_be_repaired(

@@ -19,8 +19,8 @@ from ..parameters.parameters import GONE, NodeParameters
 from .accounts import Accounts, one_line
 from .declared_parameters import DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
-from .entities import ROBOT_DESCRIPTION, create_diagnostics_publisher
-from .rclpy_features import answer_refused_transitions
+from .entities import CALL_DEPTH, ROBOT_DESCRIPTION, create_diagnostics_publisher
+from .rclpy_features import create_lifecycle_services
 from .topic_handlers import ACTIVE, TopicHandlers
 
 NODE_NAME = "traj_integrator"
@@ -46,8 +46,8 @@ class IntegratorNode(LifecycleNode):
     """
 
     def __init__(self, node_name: str = NODE_NAME, **options: object) -> None:
-        super().__init__(node_name, **options)
-        answer_refused_transitions(self)
+        super().__init__(node_name, enable_communication_interface=False, **options)
+        create_lifecycle_services(self, CALL_DEPTH)
         self.accounts = Accounts(self)
         self._engine: TrajectoryIntegrator | None = None
         self._handlers: TopicHandlers | None = None

@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 import numpy as np
-from lifecycle_msgs.srv import ChangeState
+from lifecycle_msgs.srv import ChangeState, GetAvailableStates, GetAvailableTransitions, GetState
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
 
 _LONGEST_WAY_S = 5e-3
 """Longest transport of a request on one machine, s: if stamps show a longer one, the clocks may differ."""
 _LARGE_BYTES = 1 << 20
+_LIFECYCLE_SERVICES = {
+    "change_state": ChangeState,
+    "get_state": GetState,
+    "get_available_states": GetAvailableStates,
+    "get_available_transitions": GetAvailableTransitions,
+    "get_transition_graph": GetAvailableTransitions,
+}
 
 
 class SerializedMessage(ctypes.Structure):
@@ -71,23 +79,25 @@ def request_age_s(header: object) -> float:
     return max(age_s, 0.0)
 
 
-def answer_refused_transitions(node: LifecycleNode) -> None:
-    """Let ~/change_state answer with success = false if the state machine has no such transition.
+def create_lifecycle_services(node: LifecycleNode, depth: int) -> None:
+    """Create the services of the lifecycle with queues of this depth, on a node that has none.
 
-    Before Kilted, rclpy raises an error instead, and the caller waits forever.
+    rclpy's own have room for 10 calls, and those that are displaced are never answered. Before Kilted, it does not
+    answer calls for transitions that the state machine does not have, either: they get success = false.
     """
-    service = getattr(node, "_service_change_state", None)
-    if service is None:
-        return
-    change_state = service.callback
+    for name, kind in _LIFECYCLE_SERVICES.items():
+        answer = getattr(node, f"_LifecycleNodeMixin__on_{name}")
+        answer = partial(_change_state, node, answer) if kind is ChangeState else answer
+        node.create_service(kind, f"~/{name}", answer, qos_profile=QoSProfile(depth=depth))
 
-    def answer(request: ChangeState.Request, response: ChangeState.Response) -> ChangeState.Response:
-        try:
-            return change_state(request, response)
-        except rclpy_implementation.RCLError:
-            transition = request.transition.label or request.transition.id
-            node.get_logger().error(f"change_state: no transition {transition} from the current state")
-            response.success = False
-            return response
 
-    service.callback = answer
+def _change_state(
+    node: LifecycleNode, change: Callable, request: ChangeState.Request, response: ChangeState.Response
+) -> ChangeState.Response:
+    try:
+        return change(request, response)
+    except rclpy_implementation.RCLError:
+        transition = request.transition.label or request.transition.id
+        node.get_logger().error(f"change_state: no transition {transition} from the current state")
+        response.success = False
+        return response
