@@ -15,7 +15,8 @@ FILE = str(Path(__file__).resolve().parents[2] / "launch" / "integrator.launch.p
 @pytest.mark.parametrize("more", [[], ["--noninteractive"]])
 def test_those_of_the_file_that_is_launched_must_exist(file, more):
     command = ["ros2", "launch", *more, *file]
-    require_declared(FILE, ["robot", "device"], ["device:=cpu"], [*command, "device:=cpu"])
+    given = ["device:=cpu", "launch-prefix:=chrt -r 1", "launch-prefix-filter:=integrator_node"]
+    require_declared(FILE, ["robot", "device"], given, [*command, *given])
     with pytest.raises(ValueError, match=r"^robt:=ur5e: expected arguments of integrator\.launch\.py, which"):
         require_declared(FILE, ["robot", "device"], ["robt:=ur5e", "device:=cpu"], [*command, "robt:=ur5e"])
 

@@ -8,6 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 
 _PACKAGE = "traj_integrator_ros"
+_OF_LAUNCH = {
+    "launch-prefix", "launch-prefix-filter", "emulate_tty", "override_launch_process_output", "sigterm_timeout",
+    "sigkill_timeout",
+}  # fmt: skip
+"""Arguments that `launch` itself reads, for every file."""
 
 
 def require_declared(
@@ -29,6 +34,6 @@ def require_declared(
     by_path = any(word.endswith(file.name) and Path(word).resolve() == file for word in words)
     if not by_path and (_PACKAGE, file.name) not in pairwise(words):
         return
-    unknown = [one for one in given if one.partition(":=")[0] not in declared]
+    unknown = [one for one in given if one.partition(":=")[0] not in {*declared, *_OF_LAUNCH}]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: expected arguments of {file.name}, which are {', '.join(declared)}")
