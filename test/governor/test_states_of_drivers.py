@@ -102,6 +102,15 @@ def test_a_stamp_is_not_held_against_one_that_was_assumed(states: JointStates) -
     assert states.latest(ns(NOW_S + 0.005), 0.5).position[0] == 1e-3
 
 
+def test_a_state_without_a_stamp_counts_as_measured_when_it_arrived_and_not_when_it_was_read(
+    states: JointStates,
+) -> None:
+    """A node that rests reads joint states every half second: the first ones, whose clock is unknown, have waited."""
+    states.update(JOINTS, np.zeros(3), NOTHING, 0, ns(NOW_S), waited_ns=ns(0.4))
+    assert states.age_s(ns(NOW_S)) == pytest.approx(0.4)
+    assert states.update(JOINTS, np.full(3, 1e-3), NOTHING, ns(NOW_S - 0.38), ns(NOW_S))
+
+
 @pytest.mark.parametrize(
     ("stamped", "age_s"), [(-5.0, 6.0), (0.0, 1.0), (100.0, 1.0)],
     ids=["measured before it came", "measured as it came", "stamped ahead of our clock"],

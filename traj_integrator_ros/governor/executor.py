@@ -185,19 +185,21 @@ class Executor:
         stamp_ns: int = 0,
         names: Sequence[str] | None = None,
         publisher: int = 0,
+        waited_ns: int = 0,
     ) -> None:
-        """Take positions and velocities `[N]` measured at a time (0: now); `warn` is called if they are not believed.
+        """Take positions and velocities `[N]` measured at a time; `warn` is called if they are not believed.
 
-        Without `names`, the joints are those of the parameters; a publisher of 0 is unknown. Raises Rejected as
-        `JointStates.update` does; other joints may have been taken.
+        A time of 0 means on arrival, which was `waited_ns` ago. Without `names`, the joints are those of the
+        parameters; a publisher of 0 is unknown. Raises Rejected as `JointStates.update` does; other joints may have
+        been taken.
         """
         self._follow_samples(now_ns)
         states, given_ns, stamp_ns = self.joint_states, stamp_ns, self.published.clock.of_states(stamp_ns)
         names = self.parameters.joint_names if names is None else names
-        taken = states.update(names, position, velocity, stamp_ns, now_ns, publisher)
+        taken = states.update(names, position, velocity, stamp_ns, now_ns, publisher, waited_ns)
         if taken and (state := states.known(now_ns, 0.0)) is not None:
             self.planner.supervise(state)
-        if given_ns and not stamp_ns:  # It counts as measured now, and may be late: no gap to the next one is certain.
+        if given_ns and not stamp_ns:  # The time of arrival may be late: no gap to the next one is certain.
             states.believed.forget()
         if states.doubted is not None:
             self.warn(states.doubted)

@@ -85,13 +85,14 @@ class JointStates:
         stamp_ns: int,
         now_ns: int,
         publisher: int = 0,
+        waited_ns: int = 0,
     ) -> bool:
         """Take the joints of a joint state, and return whether one was taken; `refused` says why others were not.
 
         Joints that the node does not have are ignored; those whose position is NaN are not taken. An empty velocity
-        means 0, and so does NaN, with which ros2_control fills in what a joint lacks. A stamp of 0 means now, a
-        publisher of 0 that it is unknown. Raises Rejected: duplicate_joint, joint_count, not_finite or
-        clock_jumped_back. The stored state is kept, unless the clock jumped.
+        means 0, and so does NaN, with which ros2_control fills in what a joint lacks. A stamp of 0 means
+        `waited_ns` ago, a publisher of 0 that it is unknown. Raises Rejected: duplicate_joint, joint_count, not_finite
+        or clock_jumped_back. The stored state is kept, unless the clock jumped.
         """
         self.check_clock(now_ns)
         if not len(names):
@@ -102,7 +103,7 @@ class JointStates:
             return False
         position = values_of_joints("joint_states.position", position, columns, len(names), optional=False, nan=True)
         velocity = values_of_joints("joint_states.velocity", velocity, columns, len(names), optional=True, nan=True)
-        stamp, newest = stamp_ns if stamp_ns else now_ns, max(self._stamps_ns[joints].tolist())  # 0 for unknown joints
+        stamp, newest = stamp_ns or now_ns - waited_ns, max(self._stamps_ns[joints].tolist())  # 0 for unknown joints
         if newest - whole_ns(REORDER_WINDOW_S) <= stamp < newest <= self._assumed_ns:
             stamp = newest  # A stamp that was given is not held against one that was assumed.
         if stamp < newest:
@@ -125,7 +126,7 @@ class JointStates:
         self._position[joints], self._velocity[joints] = position, np.where(np.isnan(velocity), 0.0, velocity)
         self._stamps_ns[joints], self._received_ns[joints] = stamp, now_ns
         self._arrived_ns, self.jumped_back = now_ns, False
-        self._assumed_ns = self._assumed_ns if stamp_ns else now_ns
+        self._assumed_ns = self._assumed_ns if stamp_ns else stamp
         if not np.count_nonzero(np.isnan(self._position)):
             received_ns = self._received_ns.copy()
             ahead = self._stamps_ns > received_ns + whole_ns(REORDER_WINDOW_S)

@@ -59,7 +59,8 @@ class States:
                     names, *state, stamp_ns = read_joint_state(message)
                     if self._first_joint in names:  # so the stamps are those of one publisher
                         self._take_stamp(self._clock.states, stamp_ns, info)
-                    self._pipeline.joint_state(*state, now_ns, stamp_ns, names, hash(_sender(info)))
+                    waited_ns = 0 if self._is_simulated() else age_ns(info)
+                    self._pipeline.joint_state(*state, now_ns, stamp_ns, names, hash(_sender(info)), waited_ns)
         if self._entities.speed_scaling is not None:
             with self._accounts.guard("speed_scaling"):
                 for message, _ in take_waiting(self._entities.speed_scaling, STATE_DEPTH):
