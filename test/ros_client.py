@@ -13,6 +13,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from kit.participant import (
     ANSWER_TIMEOUT_S,
+    DEPTH,
     NODE_NAME,
     START_TIMEOUT_S,
     Participant,
@@ -22,6 +23,7 @@ from traj_integrator_interfaces.msg import ActionSequence, Rejection, Trajectory
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.client import set_stamp
 from traj_integrator_ros.motions.trajectories import planned_trajectory
+from traj_integrator_ros.node.intake import take_waiting
 from traj_integrator_ros.tools.checker import Expectation, check
 
 
@@ -121,6 +123,11 @@ class RosClient(Participant):
     def compute_gradient(self, request: ComputeGradient.Request) -> ComputeGradient.Response:
         """Call ~/compute_gradient."""
         return self.call(ComputeGradient, "compute_gradient", request)
+
+    def read_trajectories(self) -> None:
+        """Take all joint trajectories that have arrived: a client that waits handles one message at a time."""
+        for message, _ in take_waiting(self.trajectory_subscription, DEPTH):
+            self._keep_trajectory(message)
 
     @contextmanager
     def periodically(self, period_s: float, function: Callable[[], None]) -> Iterator[None]:

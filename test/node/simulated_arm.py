@@ -76,6 +76,7 @@ class SimulatedArm:
                 while (left := self._asked + _REAL_S - time.monotonic()) > 0:
                     self.client.spin_once(left)
                 self.client.state()
+                self.client.read_trajectories()  # those that the node published before it answered, in another thread
                 self._asked = time.monotonic()
             self._pass_cycle()
 

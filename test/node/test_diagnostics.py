@@ -15,6 +15,7 @@ from rosgraph_msgs.msg import Clock
 
 from traj_integrator_ros.governor.controller_reports import ControllerStatus
 from traj_integrator_ros.governor.executed import ExecutionReport
+from traj_integrator_ros.governor.grips import Grip, Grips
 from traj_integrator_ros.governor.monitor import TrackingMonitor
 from traj_integrator_ros.governor.robot_clock import RobotClock
 from traj_integrator_ros.governor.supervision import Guard
@@ -169,6 +170,16 @@ def test_what_is_known_of_the_robot_and_its_motions_is_reported() -> None:
     counts = ("dropped_steps", "late", "starved", "brakes", "out_of_order")
     assert [values[key] for key in (*counts, "slowed")] == ["7", "1", "2", "3", "6", "8"]
     assert values["slowed_by_s"] == "0.500"
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_gripper_that_is_held_back_has_grasped_something_or_does_not_move(moves: bool) -> None:
+    grips, where = Grips(), "joint_b at 0.02, commanded to 0"
+    grips.held = (Grip(0, 0.02, 0.0, moves),)
+    given = {"guard": {"grips": grips}}
+    assert values_of(**given)["grasped"] == (where if moves else "none")
+    said = (OK, "active") if moves else (WARN, f"the gripper does not move: {where}")
+    assert level_and_text(status(**given)) == said
 
 
 def test_a_flood_of_lines_becomes_one_and_the_next_line_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
