@@ -33,6 +33,7 @@ OFF, NOISE = 0.005, 0.0005  # rad: of a chunk, of an action
 LOOP_JITTER = 0.008  # s, of single actions
 LAG, INFERENCE, JITTER, TRANSPORT = 0.04, 0.1, 0.03, (0.001, 0.004)  # s, those of action_chunks.py
 NOW_NS, SUPERVISION_NS = 10**12, 10_000_000
+START_DEVIATION = 0.1  # rad, the node's default
 LIMITS = {"limits__velocity": [2.0], "limits__acceleration": [10.0], "limits__jerk": [500.0]}
 DRAWN = 2.0, 4.0  # s
 ORDERS = (
@@ -55,7 +56,7 @@ def main() -> None:
     with figure(Path(__file__).with_suffix(".png"), 15, 6.4) as drawn:
         panels = drawn.subplots(len(ORDERS), 2, sharex=True, sharey="row")
         for column, (title, single) in enumerate((("chunks at 10 Hz", False), ("single actions at 30 Hz", True))):
-            pace = Pace(round(STEP * 1e9), DELAY)
+            pace = Pace(round(STEP * 1e9), DELAY, LIMITS["limits__acceleration"][0], START_DEVIATION)
             direct, node = Directly(), ThroughNode(pace if single else None)
             ways = zip(WAYS, (direct, direct, node), (False, True, False), strict=True)
             rows = {name: command(list(arrivals(single)), way, desired) for name, way, desired in ways}

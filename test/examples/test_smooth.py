@@ -105,6 +105,15 @@ def test_an_action_that_jumps_begins_another_motion_whose_speed_the_next_one_tel
     assert sent == [[0, 0, 0, 1, 2], [2, 3, 4, 5, 6], [-3, 1, 5, 9, 13]]
 
 
+def test_an_action_that_jumps_farther_than_a_chunk_may_begin_is_reached_by_several() -> None:
+    pace = Pace(10, delay=1, acceleration=np.full(1, 1.5e16), reach=2.0)
+    zero = lambda _, rows: np.zeros((rows, 1))  # noqa: E731
+    sent = [pace.chunk(np.full(1, place), 100 + 10 * k, zero)[0].ravel().tolist() for k, place in enumerate([1.0, 8.0])]
+    assert sent == [[0, 0, 0, 1, 2], [4, 4, 4, 4, 4]]
+    ends = [pace.end(now_ns) for now_ns in (124, 133, 134, 143, 144, 200)]
+    assert [chunk and chunk[0].ravel().tolist() for chunk in ends] == [[6] * 7, None, [8] * 7, None, None, None]
+
+
 @pytest.mark.parametrize("inference_s", [0.1, 0.8])
 def test_whole_chunks_are_executed_on_time_however_long_their_inference(inference_s: float) -> None:
     played, waiting = Played(), []

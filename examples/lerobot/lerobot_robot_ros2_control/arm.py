@@ -19,6 +19,8 @@ from traj_integrator_ros.execution.committed import Committed
 from .motion import SECOND_NS, Motion
 
 WITHIN_S, STALE_S = 30.0, 0.5
+_OF_REACH = 0.8
+"""Share of limits.start_deviation by which an action jumps at most: the motion before it may stop short of that."""
 _LOOKS = 5
 """Number of times in a period at which it is seen whether the next single action is late."""
 
@@ -53,25 +55,24 @@ class Arm(Motion):
         ros_arguments: Sequence[str] = (),
         within_s: float = WITHIN_S,
     ) -> None:
-        super().__init__(period_s, delay)
         self.joints = tuple(joints)
         self._state: tuple[np.ndarray, int, int] | None = None
         self._measured = threading.Event()
         self._topic = joint_states
-        self._client = IntegratorClient(
+        self._client = client = IntegratorClient(
             integrator, name="lerobot_arm", joint_names=self.joints, ros_arguments=ros_arguments
         )
-        node = self._client.node
         try:
-            node.create_timer(period_s / _LOOKS, self.end)
-            node.create_subscription(JointState, joint_states, self._on_joint_state, qos_profile_sensor_data)
-            self._client.on_rejection(self._on_rejection)
-            self._client.wait_until_active(within_s)
-            self._client.set_parameters({"start_from": "previous", "publish.bandwidth": float(bandwidth)})
+            client.wait_until_active(within_s)
+            client.set_parameters({"start_from": "previous", "publish.bandwidth": float(bandwidth)})
+            super().__init__(period_s, delay, *self._limits())
+            client.on_rejection(self._on_rejection)
+            client.node.create_timer(period_s / _LOOKS, self.end)
+            client.node.create_subscription(JointState, joint_states, self._on_joint_state, qos_profile_sensor_data)
             if not self._measured.wait(within_s):
                 raise TimeoutError(f"{joint_states}: expected {', '.join(joints)} within {within_s:g} s, got none")
         except BaseException:
-            self._client.close()
+            client.close()
             raise
 
     def observe(self) -> tuple[np.ndarray, int]:
@@ -80,6 +81,13 @@ class Arm(Motion):
         if (age_s := (self.now_ns() - received_ns) / SECOND_NS) > STALE_S:
             raise TimeoutError(f"{self._topic}: expected one every {STALE_S:g} s, the last one came {age_s:.1f} s ago")
         return position, stamp_ns
+
+    def _limits(self) -> tuple[np.ndarray, float]:
+        """Return what the node's parameters say of accelerations, rad/s^2, and of how far a chunk may begin, rad."""
+        asked = "joint_names", "limits.acceleration", "limits.start_deviation"
+        names, most, reach = self._client.parameters(*asked).values()
+        known = dict(zip(names, most, strict=False))  # none, if they come from elsewhere
+        return np.array([known.get(joint, np.inf) for joint in self.joints]), _OF_REACH * (reach or np.inf)
 
     def _execute(self, positions: np.ndarray, stamp_ns: int) -> None:
         self._client.publish(positions[None], dt=self.period_s, control_space="position", stamp_ns=stamp_ns)

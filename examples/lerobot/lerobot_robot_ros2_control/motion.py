@@ -24,12 +24,13 @@ class Motion(ABC):
         period_s: time between two actions, s.
         delay: periods by which single actions are executed later, as `Pace` says.
         acceleration: the largest one, as `Pace` says.
+        reach: how far from the arm a chunk may begin, rad.
 
     """
 
-    def __init__(self, period_s: float, delay: float, acceleration: np.ndarray | float = np.inf) -> None:
+    def __init__(self, period_s: float, delay: float, acceleration: np.ndarray, reach: float = np.inf) -> None:
         self.period_s = period_s
-        self.pace = Pace(round(period_s * SECOND_NS), delay, acceleration)
+        self.pace = Pace(round(period_s * SECOND_NS), delay, acceleration, reach)
         self.rejected = 0
         """Number of chunks and actions that were not executed; a warning says why."""
         self._warned_s: dict[str, float] = {}

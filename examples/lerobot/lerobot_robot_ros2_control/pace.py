@@ -24,18 +24,22 @@ class Pace:
     on at the same pace for one more period, so that the arm does not slow down before the next one. If that is late,
     `end` leads to rest at the last action. Times follow the loop that sends: its periods are never exactly those of the
     policy. An action that jumps begins another motion, to which the arm is blended as to a new chunk: no limits allow
-    a motion through it and those before.
+    a motion through it and those before. One that jumps farther than a chunk may begin from the arm is reached by
+    several chunks.
 
     Args:
         period_ns: time between two actions, ns.
         delay: number of periods by which actions are executed later than the policy means. From 1 on, the motion passes
             through known actions; with less, it follows the policy sooner and needs more corrections.
         acceleration: the largest one, rad/s^2, `[joints]`: an action that would need more is a jump.
+        reach: how far from the arm a chunk may begin, rad.
 
     """
 
-    def __init__(self, period_ns: int, delay: float, acceleration: np.ndarray | float = np.inf) -> None:
-        self.period_ns, self.delay_ns = period_ns, round(delay * period_ns)
+    def __init__(
+        self, period_ns: int, delay: float, acceleration: np.ndarray | float = np.inf, reach: float = np.inf
+    ) -> None:
+        self.period_ns, self.delay_ns, self._reach = period_ns, round(delay * period_ns), reach
         self._most_off = acceleration * (period_ns * 1e-9) ** 2
         self.early = self.late = 0
         """Number of actions that came before the previous one was due, and of those that came after a gap."""
@@ -44,6 +48,7 @@ class Pace:
         """When the next action counts as late; None: none is expected."""
         self._lock = threading.Lock()
         self._rows = np.empty((0, 0))
+        self._action = np.empty(0)
         self._jumped: np.ndarray | bool = False
 
     def chunk(
@@ -59,7 +64,7 @@ class Pace:
 
         Returns:
             Positions `[_ROWS + 1, joints]`, each reached one period after the one before, of which the last but one is
-            the action, and the begin of the first period.
+            the action, or on the way to it, and the begin of the first period.
 
         """
         with self._lock:
@@ -68,11 +73,16 @@ class Pace:
             return rows, begin_ns
 
     def end(self, now_ns: int) -> tuple[np.ndarray, int] | None:
-        """Return the chunk that is only the last action, once, if the next action is late; otherwise None."""
+        """Return the chunk that is only the last action, once, if the next action is late; otherwise None.
+
+        Several times, if the last action is farther than a chunk may begin.
+        """
         if self.missed_ns is None or now_ns < self.missed_ns or not self._lock.acquire(blocking=False):
             return None  # The next action has just come if the lock is held.
         try:
-            self.missed_ns = None
+            off = self._action - self._rows[-1]
+            self._rows[-1] += np.clip(off, -self._reach, self._reach)
+            self.missed_ns = now_ns + self.period_ns if (np.abs(off) > self._reach).any() else None
             goal = np.tile(self._rows[-1], (_ROWS + _RESTS, 1))  # one position: as fast as limits allow
             return goal, max(self._due_ns, now_ns) - _ROWS * self.period_ns
         finally:
@@ -92,9 +102,13 @@ class Pace:
             rows = rows[:-1]
         else:
             self._due_ns += period_ns - round(_GAIN * behind_ns)
-        step, before = action - rows[-1], rows[-1] - rows[-2]
-        jumps = np.abs(step - before) > self._most_off
-        # After one jump the motion goes on as before, after two in a row as from one to the other.
-        line = action - np.where(self._jumped, step, before) * np.arange(len(rows), 0, -1)[:, None]
-        self._rows, self._jumped = np.vstack([np.where(jumps, line, rows), action])[-_ROWS:], jumps
+        self._action, before = action, rows[-1] - rows[-2]
+        off = action - rows[-1] - before  # from where the motion would go on
+        jumps = np.abs(off) > self._most_off
+        far = jumps & (np.abs(off) + _ROWS * np.abs(before) > self._reach)
+        action = np.where(far, rows[-1] + before + np.clip(off, -self._reach, self._reach), action)
+        # After one jump the motion goes on as before, after two in a row as from one to the other; far ones are goals.
+        step = np.where(far, 0.0, np.where(self._jumped, before + off, before))
+        line = action - step * np.arange(len(rows), 0, -1)[:, None]
+        self._rows, self._jumped = np.vstack([np.where(jumps, line, rows), action])[-_ROWS:], jumps & ~far
         return np.vstack([self._rows, 2 * action - self._rows[-2]]), self._due_ns - _ROWS * period_ns
