@@ -45,12 +45,12 @@ def slips(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     return of_command(loop, begin) | {"unnoticed": float(loop.guard.brakes == 0)}
 
 
-def loaded(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
+def loaded(loop: Loop, seed: int) -> Figures:
     """A load that nobody has told of hangs on the hand at rest: the command does not sink with the arm."""
-    begin, weight = loop.now, np.array([0.0, 0.0, -9.81 * random.uniform(0.3, 3.0)])
+    begin, weight = loop.now, np.array([0.0, 0.0, -9.81 * np.random.default_rng(seed).uniform(0.5, 1.0)])
     loop.robot.force = lambda _: weight
     loop.go(6.0)
-    return of_command(loop, begin)
+    return of_command(loop, begin) | {"unnoticed": float(loop.guard.brakes == 0)}
 
 
 def contradicted(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:

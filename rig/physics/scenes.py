@@ -97,7 +97,7 @@ SCENES: dict[str, Scene | smooth.Servoed] = {
     "insisting joystick": insisting(what="velocities"),
     "insisting planner": insisting(what="plans"),
     "slipped encoder": Scene(faults.slips, {"way": 0.1, "fastest": 0.1, "unnoticed": 0}, draw=faults.drawn),
-    "load that nobody knows": Scene(faults.loaded, {"way": 0.1, "fastest": 0.1}, draw=faults.drawn),
+    "load that nobody knows": Scene(faults.loaded, {"way": 0.1, "fastest": 0.1, "unnoticed": 0}, **HOBBY),
     "second publisher": Scene(faults.contradicted, {"way": 0.1, "fastest": 0.1, "begun": 0}, draw=faults.drawn),
     "stalled network": Scene(faults.stalled, {"fastest": 1.1}, draw=faults.drawn),
     "stop while the network stalls": Scene(

@@ -23,12 +23,16 @@ def node() -> SimulatedNode:
     return node
 
 
-def move(node: SimulatedNode, begin: float, end: float, lag: float = 0.0, held_at: float | None = None) -> list:
-    """Send joint states at 100 Hz of a robot that lags, or is held; returns the trajectories published meanwhile."""
+def move(
+    node: SimulatedNode, begin: float, end: float, lag: float = 0.0, held_at: float | None = None, reports: bool = False
+) -> list:
+    """Send joint states, and perhaps reports, at 100 Hz of a robot that lags, or is held; returns what is published."""
     published = []
     for time in np.arange(begin, end, 0.01):
         state = (held_at, 0.0) if held_at is not None else node.commanded(NOW_S + time - lag)[:2]
         node.measure(*state, now=NOW_S + time)
+        if reports:
+            node.report(*node.commanded(NOW_S + time)[:2], now=NOW_S + time)
         trajectory = node.tick(NOW_S + time)
         if trajectory is not None:
             published.append((time, trajectory))
@@ -84,6 +88,13 @@ def test_a_brake_does_not_wait_for_a_report_that_is_late(node):
         if node.tick(NOW_S + time) is not None:
             braked.append(time)
     assert braked == [pytest.approx(1.0)], "joint states ended 0.5 s before"
+
+
+def test_a_brake_waits_for_a_second_in_which_nothing_is_heard_and_a_stop_for_half_of_it(node):
+    move(node, 0.0, 0.5, reports=True)
+    assert all(node.tick(NOW_S + time) is None for time in np.arange(0.5, 1.48, 0.01)), "the network may stand still"
+    assert node.published.guard.kind is RejectionReason.STATE_TOO_OLD
+    assert node.stop(NOW_S + 1.48) is not None
 
 
 @pytest.mark.parametrize("asked", ["plan", "stop"])

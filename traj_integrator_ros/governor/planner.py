@@ -32,9 +32,7 @@ _LONG = 256
 _RESTARTS_S = 0.16
 """Time, s, within which a controller restarts: the arm stands, and would execute a brake from its middle."""
 _STOP_WAITS_S = 0.45
-"""Longest silence of the robot, s, in which a stop that was asked for waits, and without reports any brake; a robot is
-braked for silence itself after 0.5 s.
-"""
+"""Longest silence, s, in which a stop that was asked for waits, and without reports any brake; 0.5 s of it brake."""
 
 
 @dataclass(eq=False)
