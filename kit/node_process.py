@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +15,9 @@ from typing import NamedTuple
 
 KILL_AFTER_S = 20.0
 _ROOT = Path(__file__).resolve().parents[1]
+_SETPRIV = shutil.which("setpriv")
+_ENDS_WITH_CALLER = [_SETPRIV, "--pdeathsig", "TERM"] if _SETPRIV else []
+"""Has the kernel signal a program when its caller ends, however that ends: nothing else would tell it."""
 
 
 class ProcessEnded(Exception):
@@ -49,11 +54,13 @@ class PythonProcess:
 
     def start(self) -> None:
         """Start it again; the output of the run before is overwritten."""
+        # The kernel takes the end of the thread that starts it for the end of the caller.
+        is_main = threading.current_thread() is threading.main_thread()
         with self.log.open("wb") as output:
             # In a process session of its own: Ctrl-C in the terminal goes to the caller, which then interrupts the
             # program.
             self._process = subprocess.Popen(
-                self.command,
+                [*_ENDS_WITH_CALLER * is_main, *self.command],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **source_environment(), **self._environment},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -30,6 +31,7 @@ WITHIN_S = 10.0
 _LOOK_S = 5e-4
 """Time between two looks for an answer, s."""
 _FORK = multiprocessing.get_context("fork")
+_ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,7 @@ class Swing:
 class Beside:
     """A process that is forked from this one and does some work; Ctrl-C ends the soak, which then ends it.
 
-    Args:
-        work: ends soon after `over` is set.
-        log: file for its standard error.
-
+    Work ends soon after `over` is set; standard error goes to a log.
     """
 
     def __init__(self, work: Callable[[], None], log: Path) -> None:
@@ -83,6 +82,7 @@ class Beside:
         self._process.join()
 
     def _run(self, work: Callable[[], None]) -> None:
+        ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGKILL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.dup2(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
@@ -102,13 +102,13 @@ class Driver(Beside):
         return self._sent.value
 
     def _publish(self) -> None:
-        parent, names = os.getppid(), list(self._swing.joint_names)
+        names = list(self._swing.joint_names)
         fields = np.random.default_rng(0).random((2, len(names)))
         position, velocity = (array("d", values.tobytes()) for values in fields)
         template = Template(JointState(name=names, position=position, velocity=velocity), *fields)
         with Participant(name="soak_robot") as participant:
             topic, begin = participant.publisher(JointState, "joint_states", depth=10), time.monotonic()
-            while not self.over.is_set() and os.getppid() == parent:
+            while not self.over.is_set():
                 now_ns = time.time_ns()
                 topic.publish(template.stamped(now_ns, *self._swing.at(now_ns)))
                 self._sent.value += 1
