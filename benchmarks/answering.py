@@ -58,7 +58,7 @@ def begun(plan: Plan) -> NodeCore:
     node, step = idle(), 1e-3
     before, at, after = plan(np.array([-step, 0.0, step]))
     node.begin(State(at, (after - before) / (2 * step), (after - 2 * at + before) / step**2), NOW_NS)
-    node.answer(chunk(plan, 0.0), NOW_NS)
+    node.execute(chunk(plan, 0.0), NOW_NS)
     return node
 
 
@@ -161,8 +161,8 @@ def took_s(kind: str, seed: int) -> tuple[float, str]:
     now_ns = NOW_NS + round(CYCLE_S * NS)
     began = time.thread_time()
     try:
-        answer = node.answer(fields, now_ns)
+        answer = node.execute(fields, now_ns)
     except Rejected:
         answer, kind = None, ""
     took = time.thread_time() - began
-    return took, SLOWED if answer is not None and answer.slowed else kind
+    return took, SLOWED if answer is not None and answer.delay > 0 else kind

@@ -16,14 +16,8 @@ from .controller import SECOND, Controller, Point
 class Robot(Controller):
     """The controller and the arm that it moves.
 
-    Args:
-        joints: names.
-        lag: time by which the joints, or each of them, follow the command, s, in whole cycles.
-        droop: sag of the joints below their command, `[joints]`, rad; the controller does not know it.
-        quantization: step of the encoder, rad. 0: none.
-        noise: standard deviation of measured positions, rad.
-        seed: seed of the noise.
-        options: arguments of `Controller`.
+    Joints, or each of them, follow the command by a `lag`, s, in whole cycles, and sag by their `droop`, rad, which the
+    controller does not know. Encoders have steps of a `quantization`, rad, and noise of a standard deviation, rad.
     """
 
     def __init__(
@@ -41,16 +35,12 @@ class Robot(Controller):
         self.lag = np.rint(np.broadcast_to(lag, len(self.joints)) * SECOND / self.period).astype(int)
         self.droop = np.zeros(len(self.joints)) if droop is None else np.asarray(droop, float)
         self.quantization, self.noise, self._random = quantization, noise, np.random.default_rng(seed)
-        self.wall = np.inf
-        """Position of an obstacle, rad, which no joint passes."""
         self.frozen = False
         """True if the joints stand still whatever is commanded (a protective stop)."""
         self.off = False
         """True if the controller is off: it takes and commands nothing until it is restarted, and the joints stand."""
         self.contact = 0.0
         """Force of a contact, N, which this arm does not know."""
-        self.reading = True
-        """True if joint states are to be published; whoever owns the arm publishes them."""
         self._commands: list[np.ndarray] = []
         self._place = self._speed = np.zeros(len(self.joints))
 
@@ -95,11 +85,9 @@ class Robot(Controller):
             self._commands = [*self._commands, *commands[0]][-np.max(self.lag) - 2 :]
             rows = np.maximum(len(self._commands) - 1 - self.lag - np.array([[1], [0]]), 0)
             before, there = np.array(self._commands)[rows, np.arange(len(self.joints))]
-            if np.isfinite(self.wall):
-                before, there = self._place, np.minimum(there, self.wall)
             moved = (there - before) * SECOND / self.period
             self._place = there
-            is_stated = not np.any(self.lag) and self.scaling == 1 and not np.isfinite(self.wall)
+            is_stated = not np.any(self.lag) and self.scaling == 1
             self._speed = commands[1, -1].copy() if is_stated else moved
         return commands
 

@@ -232,6 +232,11 @@ class Controller:
         return duration * numerator // denominator
 
     @property
+    def commanded(self) -> Point:
+        """The last command."""
+        return self._state
+
+    @property
     def reference(self) -> Point:
         """Reference of controller_state in the next cycle: the state of the plan at the controller's clock.
 

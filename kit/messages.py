@@ -15,12 +15,9 @@ _STAMP_AT = 4
 
 
 class Template:
-    """A serialized message that begins with a header.
+    """A serialized message that begins with a header, complete but for its stamp.
 
-    Args:
-        message: the message, complete except for its stamp.
-        variable: contents of the fields that will change, as they are in `message`; each must be unique in it.
-
+    `variable` are the contents of fields that will change, each of which is unique in the message.
     """
 
     def __init__(self, message: object, *variable: np.ndarray) -> None:

@@ -1,35 +1,31 @@
-"""Environment of the rig's processes: messages, a clock that can be stepped, and a ROS domain."""
+"""Environment of the rig's processes: messages of the controller, and a clock that can be stepped."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
-from .control_msgs_package import ControlMsgsAbsent, built_control_msgs
+from .control_msgs_package import ControlMsgsAbsent, built_control_msgs, load_libraries
 
 CACHE = Path(__file__).resolve().parents[1] / "build" / "rig"
 CLOCK_SHIM = CACHE / "clock_shim.so"
-_READY = "RIG_READY"
 
 
-def is_ready() -> bool:
-    """Return whether this process has its environment."""
-    return os.environ.get(_READY) == "1"
-
-
-def environment(reports: bool) -> dict[str, str]:
-    """Environment variables of a rig's process; builds the libraries that they name."""
+def prepare(reports: bool) -> None:
+    """Prepare this process and those that it starts, before numpy and rclpy are imported; builds what they need."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    found = {}
-    if reports:
-        try:
-            found = built_control_msgs()
-        except ControlMsgsAbsent as absent:
-            print(f"without controller_state: {absent}")
-            reports = False
+    try:
+        found = built_control_msgs() if reports else {}
+    except ControlMsgsAbsent as absent:
+        print(f"without controller_state: {absent}")
+        found, reports = {}, False
     if not CLOCK_SHIM.exists():
         source = Path(__file__).with_name("clock_shim.c")
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", CLOCK_SHIM, source, "-ldl"], check=True)
     threads = {name: os.environ.get(name, "1") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    return {**os.environ, **found, **threads, "RIG_REPORTS": str(int(reports)), _READY: "1"}
+    os.environ.update(**found, **threads, RIG_REPORTS=str(int(reports)))
+    if found:  # the dynamic linker reads its variable when a process starts
+        sys.path.insert(0, found["PYTHONPATH"].partition(os.pathsep)[0])
+        load_libraries(Path(found["LD_LIBRARY_PATH"].partition(os.pathsep)[0]))

@@ -86,17 +86,18 @@ def way_back(positions: np.ndarray) -> np.ndarray:
 
 
 class Judged:
-    """Judges a run: a mixin for classes with `replayed`, `limits`, `refused`, and what a replay depends on."""
+    """Judges a run: a mixin for classes with `played`, the times and commanded positions of cycles at a rate, Hz."""
 
+    limits: Mapping[str, object] | None = None
     judged_from: float | None = None
     """Time from which on a run is judged, s; None: the begin."""
-    next, arrivals = 0, ()
 
     def __init__(self, rate: int = 1000) -> None:
         self.judge_rate = rate
         self.fails: list[str] = []
         self.figures: list[str] = []
-        self._played: tuple | None = None
+        self.unfit: list[tuple[float, str]] = []
+        """Messages that the controller refused: times, s, and reasons."""
 
     def check(self, good: bool, text: str) -> bool:
         """Record whether a requirement holds, with its figures."""
@@ -126,42 +127,35 @@ class Judged:
                 self.check(found.good, f"{what}{found.quantity} {found.value:.4g}x limit {place}")
             elif not found.good:
                 self.check(False, f"{what}{found.value:.4g} beyond position limit {found.quantity} {place}")
-        if self.refused:
-            self.check(False, f"controller refused {len(self.refused)}: {self.refused[0]}")
+        if self.unfit:
+            self.check(False, f"controller refused {len(self.unfit)}: {self.unfit[0]}")
 
-    def rests(self, at: float | None = None, what: str = "") -> bool:
+    def rests(self, at: float | None = None) -> bool:
         """Check that the command rests at the end, or from a time on."""
         v = self.rates(at)[2]
         speed = last_speed(v) if at is None else float(np.abs(v).max(initial=0.0))
         when = "at the end" if at is None else f"after {at:.2f} s"
-        return self.check(speed < REST_RAD_S, f"{what}{when} speed {speed:.2g} rad/s")
+        return self.check(speed < REST_RAD_S, f"{when} speed {speed:.2g} rad/s")
 
-    def ends_at(self, place: object, tolerance: float = GOAL_RAD, what: str = "") -> bool:
+    def ends_at(self, place: object, tolerance: float = GOAL_RAD) -> bool:
         """Check that the last command is at a goal."""
         off = np.abs(self.played()[1][-1] - place).max()
-        return self.check(off <= tolerance, f"{what}ends {off:.3g} away from the goal")
+        return self.check(off <= tolerance, f"ends {off:.3g} away from the goal")
 
-    def back(self, sign: object = 1, t0: float | None = None, allowed: float = 1e-3, what: str = "") -> bool:
+    def back(self, sign: object = 1, t0: float | None = None, allowed: float = 1e-3) -> bool:
         """Check that the command goes only in the direction of `sign`, and back by no more than `allowed`, rad."""
         back = way_back(self.rates(t0)[1] * np.asarray(sign)).max()
-        return self.check(back <= allowed, f"{what}goes back {back * 1e3:.2f} mrad")
+        return self.check(back <= allowed, f"goes back {back * 1e3:.2f} mrad")
 
-    def good(self, forward: object = None, t0: float | None = None, what: str = "") -> None:
+    def good(self, forward: object = None, t0: float | None = None) -> None:
         """Check that limits are kept, that the end is at rest, and, with a direction, that nothing goes back."""
-        self.within(t0, what=what)
-        self.rests(what=what)
+        self.within(t0)
+        self.rests()
         if forward is not None:
-            self.back(forward, t0, what=what)
+            self.back(forward, t0)
 
-    def steps(self, t0: float | None = None, most: float = 2.1e-3, what: str = "") -> bool:
+    def steps(self, t0: float | None = None, most: float = 2.1e-3) -> bool:
         """Check that no step of the command from cycle to cycle is larger than this, rad."""
         t, p, *_ = self.rates(t0)
         d = np.abs(np.diff(p, axis=0)).max(axis=1)
-        return self.check(d.max() < most, f"{what}largest step {d.max() * 1e3:.2f} mrad at {t[d.argmax() + 1]:.2f} s")
-
-    def played(self) -> tuple[np.ndarray, np.ndarray]:
-        """Times and commanded positions of each cycle, from the messages so far."""
-        known = (self.next, len(self.arrivals))
-        if self._played is None or self._played[0] != known:
-            self._played = (known, self.replayed(self.judge_rate))
-        return self._played[1]
+        return self.check(d.max() < most, f"largest step {d.max() * 1e3:.2f} mrad at {t[d.argmax() + 1]:.2f} s")

@@ -16,6 +16,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
+from kit.arm import Robot
 from kit.controller import SECOND
 from kit.node_process import NodeProcess, write_parameters
 from traj_integrator_interfaces.msg import ActionSequence, Rejection
@@ -24,9 +25,13 @@ from traj_integrator_ros.client import sequence, set_stamp
 from traj_integrator_ros.client.requests import positions_message
 
 from .environment import CACHE, CLOCK_SHIM
-from .judge import Judged
 from .loop import RealTime
 from .senders import Motion, ramping, share_of_way
+
+try:
+    from control_msgs.msg import JointTrajectoryControllerState
+except ImportError:
+    JointTrajectoryControllerState = None
 
 LIM = {"v": 2.0, "a": 10.0, "j": 500.0, "lo": -2.9, "hi": 2.9}
 """Usual limits of a joint, rad and s: velocity, acceleration, jerk, lowest and highest position."""
@@ -35,37 +40,32 @@ FREE = {"v": 2.0, "a": 10.0, "j": 200.0, "lo": None, "hi": None}
 _NAMES = {"v": "velocity", "a": "acceleration", "j": "jerk", "lo": "position_min", "hi": "position_max"}
 
 
-class Rig(RealTime, Judged):
+class Rig(RealTime):
     """A node, a robot in real time around it, and a planner.
 
     Args:
-        dof: number of joints.
+        dof, start: number of joints, and their positions, rad.
         limits: by the keys of `LIM`, for all joints; None: the node gets none.
-        start: positions of the joints, rad.
         arm: further arguments of the model of the arm, whose controller replaces trajectories at once and begins them
             at the last command.
-        shim: give the node a clock that can be stepped apart from the controller's.
-        ahead: by how much the controller's clock is ahead of the node's, s; needs the shim.
+        shim: give the node a clock that can be stepped apart from the controller's, which is `ahead` by a time, s.
         warm: let the node move a little before the case begins.
-        judge: rate of the replay, Hz.
-        rate, states_hz: rates of the controller, and of joint states, Hz; 0: none are published.
-        reports_hz: rate of controller_state, Hz, where RIG_REPORTS allows it.
+        rate, states_hz, reports_hz: of the controller, of joint states (0: none) and of reports, Hz.
         parameters: parameters of the node, with `__` for dots; plans start at the command unless they say otherwise.
 
     """
 
     def __init__(
         self, dof: int = 2, *, limits: dict | None = FREE, start: object = None, arm: dict[str, object] | None = None,
-        shim: bool = False, ahead: float = 0.0, warm: bool = True, judge: int = 1000, rate: int = 500,
-        states_hz: int = 250, reports_hz: int = 50, **parameters: object,
+        shim: bool = False, ahead: float = 0.0, warm: bool = True, rate: int = 1000, states_hz: int = 250,
+        reports_hz: int = 50, **parameters: object,
     ) -> None:  # fmt: skip
-        Judged.__init__(self, judge)
-        self.limits, self.parameters = limits, {"start_from": "previous"} | parameters
         model = {"hard_replacement": True, "interpolate_from_desired_state": True, **(arm or {})}
-        reports_hz *= os.environ.get("RIG_REPORTS") != "0"
-        RealTime.__init__(self, np.zeros(dof) if start is None else np.asarray(start, float), model, rate,
-                          states_hz or rate, reports_hz)  # fmt: skip
-        self.speak = states_hz > 0
+        robot = Robot([f"joint{i}" for i in range(dof)], rate=rate, **model)
+        robot.set_state(np.zeros(dof) if start is None else start)
+        given = JointTrajectoryControllerState if os.environ.get("RIG_REPORTS") != "0" else None
+        super().__init__(robot, given, states_hz, reports_hz)
+        self.limits, self.parameters = limits, {"start_from": "previous"} | parameters
         self.diagnostics: list[dict] = []
         self.rejections: list[str] = []
         """Reasons of rejections."""
@@ -85,7 +85,7 @@ class Rig(RealTime, Judged):
         except TimeoutError as error:  # otherwise the node would go on and disturb the next cases
             self.node.kill()
             raise TimeoutError(f"{error}: {self.node.output[-400:]}") from None
-        if warm and self.limits and self.speak:
+        if warm and self.limits and self.speaking:
             self._warm_up()
 
     def _connect(self) -> None:
@@ -99,9 +99,9 @@ class Rig(RealTime, Judged):
         planner.subscribe(Rejection, "~/rejections", lambda m: self.rejections.append(m.reason))
 
     def _parameters(self) -> dict[str, object]:
-        given = {"joint_names": self.names, "device": "cpu", "limits.urdf": "none", "diagnostics.period": 0.1}
+        given = {"joint_names": self.robot.joints, "device": "cpu", "limits.urdf": "none", "diagnostics.period": 0.1}
         limits = {name: limit for name, limit in (self.limits or {}).items() if limit is not None}
-        given |= {f"limits.{_NAMES[name]}": [float(limit)] * self.dof for name, limit in limits.items()}
+        given |= {f"limits.{_NAMES[name]}": [float(limit)] * len(self.robot.joints) for name, limit in limits.items()}
         return given | {name.replace("__", "."): value for name, value in self.parameters.items()}
 
     def _take_diagnostics(self, message: DiagnosticArray) -> None:
@@ -123,9 +123,9 @@ class Rig(RealTime, Judged):
 
     def _warm_up(self) -> None:
         """Move by half a milliradian and back, with a blend: the first motions take several times as long."""
-        x = 0.02 * np.arange(1, 41)
+        x, start = 0.02 * np.arange(1, 41), self.place
         for d in (4e-4, 5e-4):
-            self.sequence(self.start + d * (share_of_way(x / 0.3) - share_of_way((x - 0.4) / 0.3))[:, None], 0.02)
+            self.sequence(start + d * (share_of_way(x / 0.3) - share_of_way((x - 0.4) / 0.3))[:, None], 0.02)
             self.go(0.35)
         self.go(1.2)
         self.rejections.clear()
@@ -148,7 +148,7 @@ class Rig(RealTime, Judged):
         """Step the machine's clock: of the node's machine, and of the controller's (and planner's)."""
         by = round(seconds * SECOND)
         if controller:
-            self.event(by)
+            self._ahead_ns += by
         if node:
             (was,) = struct.unpack("<q", self._shim[:8])
             self._shim[:8] = struct.pack("<q", was + by)
@@ -158,12 +158,12 @@ class Rig(RealTime, Judged):
     def sequence(self, rows: np.ndarray, dt: float, *, space: int = 1, since: float | None = None) -> None:
         """Send a sequence `[n, dof]` whose first step begins now, or at a time of the rig, s."""
         message = sequence(np.asarray(rows, float)[None], dt=dt, control_space=space)
-        set_stamp(message, self.clock(None if since is None else round(since * SECOND)))
+        set_stamp(message, self.clock(None if since is None else self._begin_ns + round(since * SECOND)))
         self._actions.publish(message)
 
     def plan(self, times: object, points: object, stamp_ns: int = 0) -> None:
         """Send positions at times as a position trajectory."""
-        self._positions.publish(positions_message(points, times, self.names, stamp_ns))
+        self._positions.publish(positions_message(points, times, self.robot.joints, stamp_ns))
 
     def stop(self, hold: bool = False, *, wait: bool = True) -> Stop.Response | None:
         """Call ~/stop; returns the answer, if it waits for it."""
@@ -185,8 +185,7 @@ class Rig(RealTime, Judged):
     def late(self) -> list[float]:
         """Ages of messages that arrived after their start, s."""
         lead = self.parameters.get("publish__lead_time", 0.02)
-        stamped = (m for m in self.arrivals[self.warmed :] if m.fields.get("stamp_ns"))
-        return [m.age for m in stamped if m.age > lead]
+        return [m.age for m in self.arrivals[self.warmed :] if m.stamp_ns and m.age > lead]
 
     def follows(self, at: Motion, sent: int, begin: float, end: float, most: float = 3e-3) -> tuple[np.ndarray, ...]:
         """Check that every sent chunk is published, and that the command is close to the motion; return `rates`."""

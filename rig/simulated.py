@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,11 +11,13 @@ import numpy as np
 
 from kit.arm import Robot
 from kit.controller import SECOND
-from soak.streams.core import Message, NodeCore
+from soak.streams.core import NodeCore
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.requests.inputs import Actions, Positions
 from traj_integrator_ros.requests.plan import Plan
 from traj_integrator_ros.requests.rejection import Rejected
+
+from .player import Player
 
 BEGIN_S = 10.0
 """Time at which simulations begin, s."""
@@ -37,7 +37,7 @@ class Refusal(NamedTuple):
     message: str
 
 
-Answer = Message | Refusal | None
+Answer = ExecutableTrajectory | Refusal | None
 """What comes of a plan at once; None: it has to wait."""
 
 
@@ -46,40 +46,18 @@ class Sent:
     """A message to the controller."""
 
     arrived_ns: int
-    message: Message
+    message: ExecutableTrajectory
     refusal: str = ""
     """The controller's reason to refuse the message."""
 
 
-class Row(NamedTuple):
-    """One cycle: its time, the command for its end (position, velocity, acceleration), and what became of it then."""
-
-    time: float
-    command: np.ndarray
-    place: np.ndarray
-    speed: np.ndarray
-    off: bool
-    """True if there was no controller."""
-    force: float
-    """Force of a contact, N."""
-
-
-class Simulated:
+class Simulated(Player):
     """The executor around an arm, with joint states, reports, plans and periodic supervision at their times.
 
-    Args:
-        robot: the arm, at rest.
-        core: the executor.
-        states_hz: rate of joint states.
-        reports_hz: rate of the controller's reports; 0: none.
-        report_is_next: whether a report has the command of its own cycle, for its end, and not the one before.
-        transport: time of each message on its way, s; messages of a topic keep their order.
-        computing: time from a plan to its trajectory, s.
-        jitter: largest lateness of stamps of joint states, s.
-        late: delay of joint states, s.
-        tells: whether stamps are the time of measurement, not of arrival.
-        seed: seed of what is drawn.
-
+    Rates are Hz, 0 is none; times are s. Messages take a `transport`, those of a topic keep their order, and a plan
+    takes a time of `computing`. A report has the command of its own cycle, for its end, if it `report_is_next`, or else
+    the one before. Joint states are `late`, and stamped up to a `jitter` later than they are measured; unless it
+    `tells`, their stamps are of arrival.
     """
 
     def __init__(
@@ -97,7 +75,8 @@ class Simulated:
         tells: bool = True,
         seed: object = 5,
     ) -> None:
-        self.robot, self.core, self.random = robot, core, np.random.default_rng(seed)
+        super().__init__(robot, _BEGIN_NS)
+        self.core, self.random = core, np.random.default_rng(seed)
         self.sent: list[Sent] = []
         self.refused: list[tuple[float, Rejected]] = []
         """Times, s, and reasons of plans that were refused."""
@@ -111,11 +90,9 @@ class Simulated:
         """Times, s, between which no joint state is sent."""
         self.stall = (0.0, 0.0)
         """Times, s, between which the network carries no messages; trajectories arrive at the end."""
-        self.rows: list[Row] = []
         self._transport, self._computing = transport, computing
         self._jitter, self._late_ns, self._tells = jitter, round(late * SECOND), tells
         self._report_is_next, self._reports_now = report_is_next, False
-        self._ns, self._numbers, self._events = _BEGIN_NS, itertools.count(), []
         self._busy_ns, self._arrived_ns = 0, dict.fromkeys(("states", "reports", "trajectories"), 0)
         self._repeat(self._state, round(SECOND / states_hz))
         if reports_hz:
@@ -123,28 +100,9 @@ class Simulated:
         self._repeat(self._tick, _TICK_NS)
 
     @property
-    def now(self) -> float:
-        """The time, s from the beginning."""
-        return (self._ns - _BEGIN_NS) / SECOND
-
-    @property
     def clock_s(self) -> float:
         """The time by the clock of the robot, s."""
         return self._ns / SECOND
-
-    @property
-    def place(self) -> np.ndarray:
-        """The present command."""
-        return self.robot.reference.position.copy()
-
-    def go(self, seconds: float, every: float = 0.0, send: Callable[[], None] | None = None) -> None:
-        """Let time pass, and call `send` periodically."""
-        end_ns, next_ns = self._ns + round(seconds * SECOND), self._ns
-        while self._ns < end_ns:
-            if send is not None and self._ns >= next_ns:
-                send()
-                next_ns += round(every * SECOND)
-            self._cycle()
 
     def sequence(self, rows: np.ndarray, dt: float, *, space: int = 1, since: float | None = None,
                  start: Sequence[np.ndarray] = ()) -> None:  # fmt: skip
@@ -182,26 +140,12 @@ class Simulated:
         return sorted({rejected.reason.value for at, rejected in self.refused if at >= since})
 
     def _cycle(self) -> None:
-        while self._events and self._events[0][0] <= self._ns:
-            at_ns, _, what, *given = heapq.heappop(self._events)
-            what(at_ns, *given)
-        time, off = self.now, self.robot.off
-        command = self.robot.update(self._ns)
-        self.rows.append(Row(time, command, *self.robot.output(), off, self.robot.contact))
+        super()._cycle()
         if self._reports_now:
-            self._tell_reference()
-        self._ns += self.robot.period
-
-    def _later(self, at_ns: int, what: Callable[..., None], *given: object) -> None:
-        """Call a function at a time, ns by the clock of the robot, with that time and what is given."""
-        heapq.heappush(self._events, (at_ns, next(self._numbers), what, *given))
+            self._tell_reference(self._ns - self.robot.period)
 
     def _repeat(self, what: Callable[[int], None], period_ns: int) -> None:
-        def again(at_ns: int) -> None:
-            what(at_ns)
-            self._later(at_ns + period_ns, again)
-
-        self._later(self._ns + int(self.random.integers(period_ns)), again)
+        super()._repeat(what, period_ns, int(self.random.integers(period_ns)))
 
     def _refused(self, rejected: Rejected, _: Plan | None) -> None:
         self.refused.append((self.now, rejected))
@@ -233,19 +177,19 @@ class Simulated:
     def _report(self, _: int) -> None:
         self._reports_now = self._report_is_next
         if not self._reports_now:
-            self._tell_reference()
+            self._tell_reference(self._ns)
 
-    def _tell_reference(self) -> None:
+    def _tell_reference(self, at_ns: int) -> None:
         self._reports_now = False
         if not self.robot.off and not self._stalls():
             reference = tuple(part.copy() for part in self.robot.reference.parts)
-            self._later(self._arrival("reports", self._ns), self._take_report, self._ns, reference)
+            self._later(self._arrival("reports", at_ns), self._take_report, at_ns, reference)
 
     def _received(self, at_ns: int, sent: Sent) -> None:
-        stamp_ns, points, _ = sent.message
+        made = sent.message
         if self.robot.off:
             sent.refusal = "off"
-        elif not self.robot.receive(self.robot.joints, *points, now_ns=at_ns, stamp_ns=stamp_ns):
+        elif not self.robot.receive(self.robot.joints, *made.points, now_ns=at_ns, stamp_ns=made.stamp_ns):
             sent.refusal = self.robot.refusal
 
     # The node's side
@@ -264,12 +208,12 @@ class Simulated:
         self._busy_ns = max(at_ns, self._busy_ns)
         self._publish(self.core.tick(self._busy_ns), self._busy_ns)
 
-    def _publish(self, made: ExecutableTrajectory | None, at_ns: int) -> Message | None:
+    def _publish(self, made: ExecutableTrajectory | None, at_ns: int) -> ExecutableTrajectory | None:
         if made is None:
             return None
         if self._stalls():
             at_ns = _BEGIN_NS + round(self.stall[1] * SECOND)
-        sent = Sent(self._arrival("trajectories", at_ns), Message.of(made))
+        sent = Sent(self._arrival("trajectories", at_ns), made)
         self.sent.append(sent)
         self._later(sent.arrived_ns, self._received, sent)
-        return sent.message
+        return made

@@ -70,8 +70,8 @@ def _books(record: Record) -> list[str]:
         ("sequences that the node counted", planner["sent"], node.sequences),
         ("trajectory batches published", node.published + node.batches_alone, answered),
         ("sequences and calls refused, by reason", max(at_once, node.rejected), node.rejected),
-        ("gradient calls that the node counted", optimizer["called"], node.service_calls),
-        ("gradient calls answered or refused", optimizer["called"], optimizer["answered"] + optimizer["refused"]),
+        ("gradient calls that the node counted", optimizer["sent"], node.service_calls),
+        ("gradient calls answered or refused", optimizer["sent"], optimizer["answered"] + optimizer["refused"]),
     )
     return found + [f"{what}: expected {expected}, got {got}" for what, expected, got in counts if expected != got]
 

@@ -1,41 +1,114 @@
-"""The measurements of a soak: counts of clients, the node's own counts, and its memory; without ROS."""
+"""The measurements of a soak: of its clients, the node's own counts, and its memory; without ROS."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from kit.ledger import NodeCounts
-from kit.node_process import NodeProcess
-
 Ends = tuple[float, float]
 """A figure of the first and of the last window."""
 
 
-@dataclass
-class ClientRecord:
-    """Latest counts of a client, and its latencies, each with the second in which it was reported."""
+class Client:
+    """What is measured of a client since the last `reset`; times are of one clock, s.
 
-    counts: dict[str, int] = field(default_factory=dict)
-    sending_s: float = 0.0
-    """Time during which the client sent, s."""
-    faults: dict[str, int] = field(default_factory=dict)
-    """Faults and their counts."""
-    latency_rows: list[tuple[float, np.ndarray]] = field(default_factory=list)
+    Args:
+        counts: names of what it counts; "sent", "answered" and "unknown" are counted here.
 
-    def add_latencies(self, new_s: Sequence[float], at_s: float) -> None:
-        """Take latencies of the last second, `at_s` after the beginning."""
-        if new_s:
-            self.latency_rows.append((at_s, 1e3 * np.array(new_s, np.float32)))
+    """
+
+    def __init__(self, *counts: str) -> None:
+        self._names = counts
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew: nothing is on its way any more."""
+        self.counts, self.faults = Counter(dict.fromkeys(self._names, 0)), Counter()
+        """Counts, and faults in words with their counts."""
+        self.at_s = 0.0
+        """Time during which the client has sent, s."""
+        self._open: dict[int, tuple[object, float]] = {}
+        self._at_s, self._took_s = array("f"), array("f")
+
+    @property
+    def open(self) -> int:
+        """Number of answers that are still expected."""
+        return len(self._open)
 
     @property
     def rate_hz(self) -> float:
         """Messages or calls sent in a second; NaN if none were."""
-        sent = self.counts.get("sent", 0) + self.counts.get("called", 0)
-        return sent / self.sending_s if self.sending_s else np.nan
+        return self.counts["sent"] / self.at_s if self.at_s else np.nan
+
+    def send(self, key: int, about: object, now_s: float) -> None:
+        """Record a message that is about to be sent; its key is its own."""
+        self._open[key] = about, now_s
+        self.counts["sent"] += 1
+
+    def answer(self, key: int, now_s: float) -> object | None:
+        """Record an answer and return what it is about; None (and counted) if it is unknown or came before."""
+        if key not in self._open:
+            self.counts["unknown"] += 1
+            return None
+        about, sent_s = self._open.pop(key)
+        self.counts["answered"] += 1
+        self.take(now_s - sent_s)
+        return about
+
+    def take(self, *took_s: float) -> None:
+        """Record latencies."""
+        self._took_s.extend(took_s)
+        self._at_s.extend([self.at_s] * len(took_s))
+
+    def latencies_ms(self, begin_s: float, end_s: float = np.inf) -> np.ndarray:
+        """Latencies recorded between two times since the beginning."""
+        at_s = np.asarray(self._at_s)
+        return 1e3 * np.asarray(self._took_s)[(begin_s <= at_s) & (at_s < end_s)]
+
+
+@dataclass(frozen=True)
+class NodeCounts:
+    """Counts of the node since its start, from /diagnostics."""
+
+    sequences: int = 0
+    published: int = 0
+    service_calls: int = 0
+    rejected: int = 0
+    by_reason: dict[str, int] = field(default_factory=dict)
+    brakes: int = 0
+    """Trajectories that answer no sequence: the node had to stop the robot."""
+    batches: int = 0
+    """Sequences that were answered by a batch, whatever happened to the row for the robot."""
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, str]) -> NodeCounts:
+        """The counts among the values of a diagnostic status."""
+        reasons = {key.partition(".")[2]: int(value) for key, value in values.items() if key.startswith("rejected.")}
+        names = ("sequences", "published", "service_calls", "rejected")
+        others = (int(values.get(name, 0)) for name in ("supervision_brakes", "batches_published"))
+        return cls(*(int(values[name]) for name in names), reasons, *others)
+
+    @property
+    def batches_alone(self) -> int:
+        """Sequences whose batch was published, but whose row was refused for the robot."""
+        return max(self.batches - self.published, 0)
+
+    @property
+    def refused(self) -> int:
+        """Sequences that the node received and did not answer at all."""
+        return self.sequences - self.published - self.batches_alone
+
+    def since(self, before: NodeCounts) -> NodeCounts:
+        """The counts since `before`."""
+        reasons = Counter(self.by_reason)
+        reasons.subtract(before.by_reason)
+        numbers = {name: value - getattr(before, name) for name, value in vars(self).items() if isinstance(value, int)}
+        return NodeCounts(**numbers, by_reason={reason: count for reason, count in sorted(reasons.items()) if count})
 
 
 class NodeSample(NamedTuple):
@@ -44,11 +117,6 @@ class NodeSample(NamedTuple):
     at_s: float
     resident: int
     cpu_s: float
-
-
-def sample_node(node: NodeProcess, at_s: float) -> NodeSample:
-    """Memory and CPU time of the node. Raises OSError if it has ended."""
-    return NodeSample(at_s, node.memory_bytes("VmRSS"), node.cpu_s())
 
 
 @dataclass
@@ -61,7 +129,7 @@ class Record:
     """Duration after the warm-up, s."""
     rates_hz: dict[str, float]
     """Requested rates by client."""
-    clients: dict[str, ClientRecord] = field(default_factory=dict)
+    clients: dict[str, Client] = field(default_factory=dict)
     counts: NodeCounts = field(default_factory=NodeCounts)
     """The node's counts since the beginning."""
     samples: list[NodeSample] = field(default_factory=list)
@@ -88,12 +156,6 @@ class Record:
         """Length of the first and the last window, which are compared: a minute, or half of a shorter time."""
         return min(60.0, self.duration_s / 2)
 
-    @property
-    def windows(self) -> tuple[Ends, Ends]:
-        """First and last window, s since the beginning."""
-        end_s = self.warmup_s + self.duration_s
-        return (self.warmup_s, self.warmup_s + self.window_s), (end_s - self.window_s, end_s)
-
     def node_cores(self) -> float:
         """Cores that the node kept busy; NaN without any samples."""
         if len(self.samples) < 2:
@@ -103,22 +165,22 @@ class Record:
 
     def latencies_ms(self, client: str) -> np.ndarray:
         """All latencies of a client after the warm-up."""
-        return _together([row for row in self.clients[client].latency_rows if row[0] >= self.warmup_s])
+        return self.clients[client].latencies_ms(self.warmup_s)
 
     def p99_ms(self, client: str) -> Ends:
         """99th percentile of a client's latencies in the first and in the last window; NaN without any."""
-        rows = self.clients[client].latency_rows
-        return self._ends(rows, lambda rows: np.percentile(_together(rows), 99))
+        return self._ends(self.clients[client].latencies_ms, lambda values: np.percentile(values, 99))
 
     def resident_mib(self) -> Ends:
         """Median of the node's resident memory in the first and in the last window; NaN without any."""
-        return self._ends(self.samples, lambda rows: np.median([row.resident for row in rows]) / 2**20)
 
-    def _ends(self, rows: Sequence, figure: Callable[[list], float]) -> Ends:
-        """A figure of the rows, which begin with their time, in the first and in the last window."""
-        chosen = ([row for row in rows if begin_s <= row[0] < end_s] for begin_s, end_s in self.windows)
-        return tuple(float(figure(rows)) if rows else np.nan for rows in chosen)
+        def within(begin_s: float, end_s: float) -> np.ndarray:
+            return np.array([one.resident / 2**20 for one in self.samples if begin_s <= one.at_s < end_s])
 
+        return self._ends(within, np.median)
 
-def _together(rows: list[tuple[float, np.ndarray]]) -> np.ndarray:
-    return np.concatenate([values for _, values in rows]) if rows else np.zeros(0, np.float32)
+    def _ends(self, within: Callable[[float, float], np.ndarray], figure: Callable[[np.ndarray], float]) -> Ends:
+        """A figure of the values in the first and in the last window."""
+        begins_s = self.warmup_s, self.warmup_s + self.duration_s - self.window_s
+        values = (within(begin_s, begin_s + self.window_s) for begin_s in begins_s)
+        return tuple(float(figure(chosen)) if len(chosen) else np.nan for chosen in values)

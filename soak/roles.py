@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -15,7 +14,6 @@ from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory
 
-from kit.ledger import Ledger
 from kit.messages import Template
 from kit.participant import Participant, received_ns
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
@@ -27,6 +25,7 @@ from traj_integrator_ros.tools.checker import Expectation, check
 from traj_integrator_ros.wire.readers import SequenceGaps
 
 from .beside import Swing
+from .records import Client
 
 BUSY = "busy: "
 """Beginning of the refusal of a call that waited for too long."""
@@ -43,20 +42,12 @@ REQUESTS = 4
 """Number of different gradient requests that are sent in turn."""
 
 
-@dataclass
-class Role:
-    """The work of a client."""
+class Role(NamedTuple):
+    """The work of a client, and what is measured of it."""
 
-    counts: Callable[[], dict[str, int]]
-    """Counts since the role's start."""
-    is_met: Callable[[], bool]
-    """Returns whether client and node have discovered each other."""
-    faults: Counter[str]
-    """Faults, in words, with their counts."""
+    client: Client
     send: Callable[[], None] = lambda: None
     """Sends the next message."""
-    ledger: Ledger = field(default_factory=Ledger)
-    """Ledger of messages that are answered."""
     take: Callable[[], None] = lambda: None
     """Takes the answers that have arrived, if the executor does not."""
 
@@ -70,32 +61,28 @@ def planner(participant: Participant, swing: Swing) -> Role:
     noise = NOISE_RAD * np.random.default_rng(1).standard_normal(shape, np.float32)
     template = Template(sequence(noise[0], dt=[DT_S], control_space=space, joint_names=swing.joint_names), noise[0])
     ahead_ns = (DT_S * SECOND_NS * np.arange(1, HORIZON + 1)).astype(np.int64)
-    ledger: Ledger[int] = Ledger()
-    missed, faults, gaps = Counter(missed=0), Counter(), SequenceGaps()
+    client, gaps = Client("sent", "answered", "missed", "unknown"), SequenceGaps()
     publisher = participant.publisher(ActionSequence, "~/action_sequence", DEPTH)
 
     def actions(variant: int, stamp_ns: int) -> np.ndarray:
         return swing.at(stamp_ns + ahead_ns)[0].astype(np.float32) + noise[variant]
 
     def on_batch(message: TrajectoryBatch, info: Mapping[str, object]) -> None:
-        missed["missed"] += gaps.missed_before(info)
+        client.counts["missed"] += gaps.missed_before(info)
         stamp_ns = stamp_of(message)
-        variant = ledger.answer(stamp_ns, received_ns(info) / SECOND_NS)
+        variant = client.answer(stamp_ns, received_ns(info) / SECOND_NS)
         if variant is not None and (fault := fault_of_batch(actions(variant, stamp_ns), message)):
-            faults[fault] += 1
+            client.faults[fault] += 1
 
     def send() -> None:
-        variant, now_ns = ledger.sent % SEQUENCES, time.time_ns()
+        variant, now_ns = client.counts["sent"] % SEQUENCES, time.time_ns()
         # Under overload, the planner's own middleware may wait in vain for a lock; then nothing is sent.
         with suppress(rclpy_implementation.RCLError):
             publisher.publish(template.stamped(now_ns, actions(variant, now_ns)))
-            ledger.send(now_ns, variant, now_ns / SECOND_NS)
-
-    def counts() -> dict[str, int]:
-        return {"sent": ledger.sent, "answered": ledger.answered, "unknown": ledger.unknown_answers, **missed}
+            client.send(now_ns, variant, now_ns / SECOND_NS)
 
     participant.subscribe(TrajectoryBatch, "~/trajectory_batch", on_batch, DEPTH)
-    return Role(counts, lambda: ledger.answered > 0, faults, send, ledger)
+    return Role(client, send)
 
 
 def fault_of_batch(actions: np.ndarray, message: TrajectoryBatch) -> str:
@@ -117,22 +104,22 @@ def controller(participant: Participant, swing: Swing) -> Role:
     Limits are checked at the points only, since the robot swings by itself and trajectories do not begin at it. What
     counts as latency is the time since the trajectory before: under any load, the newest sequence becomes a motion.
     """
-    ledger: Ledger[None] = Ledger()
     expected = partial(Expectation, swing.joint_names, limits=swing.limits, between_points=False)
-    counts, faults, gaps = Counter(received=0, missed=0, unfit=0), Counter(), SequenceGaps()
+    client, gaps, last_s = Client("received", "missed", "unfit"), SequenceGaps(), None
 
     def on_trajectory(message: JointTrajectory, info: Mapping[str, object]) -> None:
+        nonlocal last_s
         # Not the time of receipt: this client may wait for a processor, too.
         sent_ns = info.get("source_timestamp") or received_ns(info)
         findings = check(planned_trajectory(message), expected(now_ns=sent_ns))
-        if counts["received"]:
-            ledger.answer(counts["received"], sent_ns / SECOND_NS)
-        ledger.send(counts["received"] + 1, None, sent_ns / SECOND_NS)
-        counts.update(received=1, missed=gaps.missed_before(info), unfit=bool(findings))
-        faults.update(f"joint_trajectory: {finding}" for finding in findings)
+        if last_s is not None:
+            client.take(sent_ns / SECOND_NS - last_s)
+        last_s = sent_ns / SECOND_NS
+        client.counts.update(received=1, missed=gaps.missed_before(info), unfit=bool(findings))
+        client.faults.update(f"joint_trajectory: {finding}" for finding in findings)
 
     participant.subscribe(JointTrajectory, "~/joint_trajectory", on_trajectory, DEPTH)
-    return Role(lambda: dict(counts), lambda: counts["received"] > 0, faults, ledger=ledger)
+    return Role(client)
 
 
 class _Unserved(MutuallyExclusiveCallbackGroup):
@@ -146,43 +133,37 @@ class _Unserved(MutuallyExclusiveCallbackGroup):
 def optimizer(participant: Participant, swing: Swing) -> Role:
     """Calls for gradients without waiting for earlier answers; equal requests must have equal answers."""
     requests = [gradient_request(*_gradient_request(swing, seed)) for seed in range(REQUESTS)]
-    client = participant.node.create_client(
+    caller = participant.node.create_client(
         ComputeGradient, participant.topic("~/compute_gradient"),
         qos_profile=QoSProfile(depth=DEPTH), callback_group=_Unserved(),
     )  # fmt: skip
-    ledger: Ledger[int] = Ledger()
-    expected: dict[int, bytes] = {}
-    faults: Counter[str] = Counter()
-    totals: Counter[str] = Counter()
+    client, expected = Client("sent", "answered", "refused"), {}
 
     def take() -> None:
         while True:
-            with client.handle:
-                header, response = client.handle.take_response(ComputeGradient.Response)
+            with caller.handle:
+                header, response = caller.handle.take_response(ComputeGradient.Response)
             if header is None:
                 return
-            variant = ledger.answer(header.request_id.sequence_number, header.received_timestamp / SECOND_NS)
+            variant = client.answer(header.request_id.sequence_number, header.received_timestamp / SECOND_NS)
             if not response.success:
-                totals["refused"] += 1
-                faults.update([f"compute_gradient: {response.message}"] * (not response.message.startswith(BUSY)))
+                client.counts.update(refused=1, answered=-1)
+                if not response.message.startswith(BUSY):
+                    client.faults[f"compute_gradient: {response.message}"] += 1
                 continue
             gradient = np.asarray(response.grad_action)
             right = expected.setdefault(variant, gradient.tobytes())
             if not np.isfinite(gradient).all() or gradient.tobytes() != right:
-                faults["compute_gradient: expected the finite gradient of the first answer"] += 1
+                client.faults["compute_gradient: expected the finite gradient of the first answer"] += 1
 
     def send() -> None:
-        variant = ledger.sent % REQUESTS
-        if client.service_is_ready():
+        variant = client.counts["sent"] % REQUESTS
+        if caller.service_is_ready():
             sent_s = time.time_ns() / SECOND_NS
-            with client.handle:
-                ledger.send(client.handle.send_request(requests[variant]), variant, sent_s)
+            with caller.handle:
+                client.send(caller.handle.send_request(requests[variant]), variant, sent_s)
 
-    def counts() -> dict[str, int]:
-        refused = totals["refused"]
-        return {"called": ledger.sent, "answered": ledger.answered - refused, "refused": refused}
-
-    return Role(counts, lambda: ledger.answered > 0, faults, send, ledger, take)
+    return Role(client, send, take)
 
 
 def _gradient_request(swing: Swing, seed: int) -> tuple[ActionSequence, dict[str, np.ndarray]]:

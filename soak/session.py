@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 from collections.abc import Iterator
@@ -10,7 +11,6 @@ from pathlib import Path
 
 from diagnostic_msgs.msg import DiagnosticArray
 
-from kit.ledger import NodeCounts
 from kit.node_process import NodeProcess, ProcessEnded
 from kit.participant import Participant
 from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
@@ -18,7 +18,7 @@ from traj_integrator_ros.tools.progress import Progress
 from traj_integrator_ros.tools.robot import load_robot
 
 from .beside import Driver, Neighbour, Operator, Swing
-from .records import ClientRecord, Record, sample_node
+from .records import Client, NodeCounts, NodeSample, Record
 from .roles import ROLES
 
 READY_WITHIN_S = 60.0
@@ -45,15 +45,7 @@ _STABLE_FOR = 3
 
 
 def run_soak(record: Record, params_file: Path, out: Path, progress: Progress) -> None:
-    """Run the node, the robot and the clients, and fill in the record.
-
-    Args:
-        record: duration and rates; the measurements are added to it.
-        params_file: parameters of the node.
-        out: folder for the logs.
-        progress: display of the progress.
-
-    """
+    """Run the node with its parameters, the robot and the clients; fill in the record, and leave logs in a folder."""
     progress.stage("Starting the node and its clients")
     remove_abandoned_segments()  # of killed nodes: with too little shared memory, other transports are used
     node = NodeProcess(out, params_file)
@@ -89,7 +81,9 @@ class _Session:
         self._participant = participant
         participant.check = self._check
         self._roles = {name: role(participant, swing) for name, role in ROLES.items()}
-        record.clients = {name: ClientRecord() for name in ("robot", *self._roles)}
+        record.clients = {"robot": Client("sent"), **{name: role.client for name, role in self._roles.items()}}
+        self._driven = 0
+        """Number of joint states that were sent before."""
         participant.subscribe(DiagnosticArray, "/diagnostics", self._on_diagnostics)
         self._counts, self._message = NodeCounts(), "nothing"
         self._same = 0
@@ -98,29 +92,31 @@ class _Session:
     def run(self) -> None:
         """Discover, send, wait for open answers, and take the node's counts before and after."""
         self._greet()
-        before = self._settled()
-        given_up = {name: role.ledger.open for name, role in self._roles.items()}  # answers to greetings may be lost
-        begun = {name: role.counts() for name, role in self._roles.items()} | {"robot": {"sent": self._robot.sent}}
-        for role in self._roles.values():
-            role.ledger.new_latencies_s()
-            role.faults.clear()
+        before, clients = self._settled(), self._record.clients
+        self._take()
+        self._driven = self._robot.sent
+        for client in clients.values():
+            client.reset()
         self._fill()
-        self._send(begun)
+        self._send()
         self._progress.stage("Closing the books")
         # Rejected sequences never get an answer.
-        waiting = [(role.ledger, given_up[name]) for name, role in self._roles.items()]
-        self._participant.spin_until(
-            lambda: self._take() or all(one.open <= lost for one, lost in waiting), ANSWERS_WITHIN_S
-        )
-        self._note(begun)
+        self._participant.spin_until(self._is_answered, ANSWERS_WITHIN_S)
         self._record.counts = self._settled().since(before)
-        self._note(begun)
+        self._take()
+        self._record.clients = {name: copy.copy(client) for name, client in clients.items()}
+        for client in clients.values():
+            client.reset()
         self._stop()
+
+    def _is_answered(self) -> bool:
+        self._take()
+        return not any(client.open for client in self._record.clients.values())
 
     def _greet(self) -> None:
         """Send until each client and the node have discovered each other: answers may be lost until then."""
         end, roles = time.monotonic() + READY_WITHIN_S, self._roles.values()
-        while not all(role.is_met() for role in roles):
+        while not all(role.client.counts["answered"] or role.client.counts["received"] for role in roles):
             if time.monotonic() > end:
                 raise TimeoutError(f"answers: not within {READY_WITHIN_S:g} s; the node says: {self._message}")
             for role in roles:
@@ -142,7 +138,7 @@ class _Session:
             same = same + 1 if resident - most < _SAME_MIB else 0
             most = max(most, resident)
 
-    def _send(self, begun: dict[str, dict[str, int]]) -> None:
+    def _send(self) -> None:
         total_s, sample_s = self._record.warmup_s + self._record.duration_s, 0.0
         self._progress.stage("Soaking", total_s)
         for now_s in self._paced():
@@ -150,9 +146,9 @@ class _Session:
                 break
             if now_s >= sample_s:
                 with suppress(OSError):  # the node has just ended; the next tick reports it
-                    self._note(begun, now_s)
+                    self._note(now_s)
                 sample_s += SAMPLE_S
-        self._note(begun, total_s)
+        self._note(total_s)
 
     def _stop(self) -> None:
         """Let the operator call ~/stop under the same load, which does not change the counts any more."""
@@ -185,21 +181,14 @@ class _Session:
         for role in self._roles.values():
             role.take()
 
-    def _note(self, begun: dict[str, dict[str, int]], at_s: float | None = None) -> None:
-        """Record the counts; with a time since the beginning, also the measurements until then."""
-        now = {name: role.counts() for name, role in self._roles.items()}
-        if at_s is not None:
-            now["robot"] = {"sent": self._robot.sent}
-            self._record.samples.append(sample_node(self._node, at_s))
-        for name, counts in now.items():
-            client = self._record.clients[name]
-            client.counts = {what: count - begun[name][what] for what, count in counts.items()}
-            client.sending_s = client.sending_s if at_s is None else at_s
-            if role := self._roles.get(name):
-                client.faults = dict(role.faults)
-                client.add_latencies(role.ledger.new_latencies_s(), client.sending_s)
-        if at_s is not None:
-            self._progress.update(at_s, self._state())
+    def _note(self, at_s: float) -> None:
+        """Record the measurements until a time since the beginning, s."""
+        record, node = self._record, self._node
+        record.samples.append(NodeSample(at_s, node.memory_bytes("VmRSS"), node.cpu_s()))
+        record.clients["robot"].counts["sent"] = self._robot.sent - self._driven
+        for client in record.clients.values():
+            client.at_s = at_s
+        self._progress.update(at_s, self._state())
 
     def _settled(self) -> NodeCounts:
         self._same = 0
@@ -223,6 +212,6 @@ class _Session:
         planner, optimizer = (self._record.clients[name].counts for name in ("planner", "optimizer"))
         return (
             f"{planner['answered']} of {planner['sent']} sequences and {optimizer['answered']} of "
-            f"{optimizer['called']} calls answered, {self._counts.rejected} refused, "
+            f"{optimizer['sent']} calls answered, {self._counts.rejected} refused, "
             f"{self._record.samples[-1].resident / 2**20:.0f} MiB"
         )

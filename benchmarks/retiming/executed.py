@@ -51,13 +51,8 @@ def executed_points(
 ) -> np.ndarray:
     """Greatest ratios `[3]` of commands at 1 kHz: differences of velocities, and of positions.
 
-    Args:
-        times: of the points, s.
-        states: their positions, velocities and perhaps accelerations.
-        limits: of the joints.
-        blending: whether the controller blends trajectories.
-        settled: cycles after the last point that count, too; fewer than 0: the last ones do not.
-
+    Points have times, s, and positions, velocities and perhaps accelerations; so many `settled` cycles after the last
+    one count, too, or if fewer than 0, the last ones do not. The controller may be `blending` trajectories.
     """
     time_ns = np.rint(times * 1e9).astype(np.int64)
     three = [*states, *[None] * (3 - len(states))]
@@ -100,7 +95,7 @@ def commanded(states: np.ndarray, space: ControlSpace, dt: float, **parameters: 
     given = {f"limits__{name}": limit.tolist() for name, limit in limits.items()}
     node = NodeCore([f"joint{i}" for i in range(_DOF)], **given, **parameters)
     node.joint_state(*states[:2, 0], _NOW_NS)
-    times, *points = node.answer(Actions(0, space.value, dt, actions_of(states, space, dt)), _NOW_NS).points
+    times, *points = node.execute(Actions(0, space.value, dt, actions_of(states, space, dt)), _NOW_NS).points
     limits["deceleration"] = limits["acceleration"]
     return executed_points(times * 1e-9, [part for part in points if part is not None], limits, settled=-2)
 

@@ -91,7 +91,8 @@ def command(space: ControlSpace, start_from: str | None) -> tuple[np.ndarray, np
                 sent = 0, points_ahead(seen - arrives + STEP * np.arange(1, len(chunk) + 1), chunk)
             else:
                 node.joint_state(position, velocity, ns(now))
-                sent = node.answer(Actions(ns(seen), space.value, STEP, chunk), ns(now))[:2]
+                made = node.execute(Actions(ns(seen), space.value, STEP, chunk), ns(now))
+                sent = made.stamp_ns, made.points
             coming.append((arrives, ("arrive", *sent)))
         commanded.append(robot.update(ns(now))[0, 0])
         meant.append(acceleration_of(now))

@@ -7,6 +7,5 @@ test/governor.
 from __future__ import annotations
 
 from . import clocks, faults, limits, restarts, scaled, states, stops, streams
-from .table import CASES
 
-__all__ = ["CASES", "clocks", "faults", "limits", "restarts", "scaled", "states", "stops", "streams"]
+__all__ = ["clocks", "faults", "limits", "restarts", "scaled", "states", "stops", "streams"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..rig import Rig
-from .table import case, streaming
+from .live import case, streaming
 
 _OFFSETS = {f"clock-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (15, 60, 300) for sign in "+-"}
 _STEPS = {f"clock-step-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (30, 200) for sign in "+-"}

@@ -9,7 +9,7 @@ from sensor_msgs.msg import JointState
 
 from ..loop import doubles
 from ..rig import LIM, Rig
-from .table import case, streaming
+from .live import case, streaming
 
 _MOST_BACK = 0.1
 """Largest distance, rad, by which a command may go after a brake: `limits.start_deviation`."""

@@ -8,7 +8,7 @@ import numpy as np
 from std_msgs.msg import String
 
 from ..rig import Rig
-from .table import case, streaming
+from .live import case, streaming
 
 
 @case("parameters-in-motion")

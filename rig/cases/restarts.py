@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..rig import Rig
-from .table import case, streaming
+from .live import case, streaming
 
 
 @case("reactivate")
@@ -60,7 +60,7 @@ def abort(name: str) -> Iterator[Rig]:
     rig, send = streaming(0.5, 1.6, 0.8, reports_hz=100)
     rig.go(0.05)
     at = rig.now
-    rig.event(lambda r: r.restart())
+    rig.robot.restart()
     rig.go(0.05)
     rig.go(2.0, 0.1, send)
     rig.go(1.5)
@@ -73,11 +73,12 @@ def abort(name: str) -> Iterator[Rig]:
 def estop(name: str) -> Iterator[Rig]:
     """After an emergency stop in slow motion, 1.5 s without power and a hold, nothing moves or jumps."""
     rig, send = streaming(0.3, 1.6, 0.8, arm={"lag": 0.02})
-    rig.event(lambda r: vars(r).update(frozen=True, off=True))
+    rig.robot.frozen = rig.robot.off = True
     at = rig.now
     rig.go(1.5, 0.1, send)
     rig.check(any(rig.levels(at + 0.3)), "diagnostics leave OK")
-    rig.event(lambda r: (setattr(r, "frozen", False), r.restart()))
+    rig.robot.frozen = False
+    rig.robot.restart()
     released = rig.now
     rig.go(2.0)
     t1 = rig.now

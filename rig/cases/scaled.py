@@ -8,7 +8,7 @@ import numpy as np
 
 from ..rig import LIM, Rig
 from ..senders import share_of_way
-from .table import case
+from .live import case
 
 _REPORTS_HZ = 100
 """Rate of the reports, as in UR's driver."""
@@ -31,60 +31,60 @@ class Scaled(Rig):
 
     def __init__(self, **options: object) -> None:
         self.scales: list[tuple[float, float]] = [(0.0, 1.0)]
-        super().__init__(rate=500, judge=500, reports_hz=_REPORTS_HZ, warm=False, **options)
+        super().__init__(rate=500, reports_hz=_REPORTS_HZ, warm=False, **options)
 
     def slide(self, scale: float) -> None:
         """Move the slider."""
-        self.scales.append((self.next * 1e-9, scale))
-        self.event(lambda robot: setattr(robot, "scaling", scale))
+        self.scales.append(((self._ns - self._begin_ns) * 1e-9, scale))
+        self.robot.scaling = scale
 
     def motion(self, t0: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return times of the rig, times of the controller's clock, s, and positions, while that clock runs."""
         t, p = self.played()
         begins, values = np.array(self.scales).T
-        scale = values[np.searchsorted(begins, t[1:] - self.period * 1e-9 + 1e-9, side="right") - 1]
-        advance = np.floor(scale * self.period) * 1e-9
+        scale = values[np.searchsorted(begins, t[1:] - self.robot.period * 1e-9 + 1e-9, side="right") - 1]
+        advance = np.floor(scale * self.robot.period) * 1e-9
         clock = np.concatenate([[0.0], np.cumsum(advance)])
         keep = (t >= t0) & np.concatenate([[True], advance > 0])
         return t[keep], clock[keep], p[keep]
 
-    def scaled_well(self, t0: float, *, most_jump: float = 1e-6, what: str = "") -> None:
+    def scaled_well(self, t0: float, *, most_jump: float = 1e-6) -> None:
         """Check that nothing is refused or braked, and limits are kept in the motion's own time.
 
         After a step of the slider that is not reported yet, the command may jump in one cycle. Of such a jump, only the
         distance is judged.
         """
-        self.rests(what=what)
+        self.rests()
         refused = {reason for reason in self.rejections if reason != "superseded"}
-        self.check(not refused, f"{what}rejected {self.reasons()}")
-        self.check(self.diag("supervision_brakes") == "0", f"{what}braked {self.diag('supervision_brakes')} times")
-        self.check(not self.refused, f"{what}controller refused {self.refused[:1]}")
+        self.check(not refused, f"rejected {self.reasons()}")
+        self.check(self.diag("supervision_brakes") == "0", f"braked {self.diag('supervision_brakes')} times")
+        self.check(not self.unfit, f"controller refused {self.unfit[:1]}")
         t, clock, p = self.motion(t0)
         step = np.diff(clock)[:, None]
         velocity = np.diff(p, axis=0) / step
         usual = np.median(np.stack([velocity[:-2], velocity[1:-1], velocity[2:]]), axis=0)
         jumps = np.abs((velocity[1:-1] - usual) * step[1:-1]).max(axis=1)
         jumps = (jumps - np.abs(usual).max(initial=0.0) * self.untold(t[2:-1])).max(initial=0.0)
-        self.check(jumps <= most_jump, f"{what}jumps by {jumps * 1e3:.3g} mrad, expected {most_jump * 1e3:g}")
+        self.check(jumps <= most_jump, f"jumps by {jumps * 1e3:.3g} mrad, expected {most_jump * 1e3:g}")
         for name, rate in (("v", usual), ("a", np.diff(velocity, axis=0) / ((step[1:] + step[:-1]) / 2))):
             if name == "v" or most_jump < 1e-5:
                 largest = np.abs(rate).max(initial=0.0) / np.max(self.limits[name])
-                self.check(largest <= _SLACK, f"{what}{name} {largest:.4g}x limit in the motion's time")
+                self.check(largest <= _SLACK, f"{name} {largest:.4g}x limit in the motion's time")
 
     def untold(self, t: np.ndarray) -> np.ndarray:
         """Return the motion's time less the time that messages assume while a step is not reported yet, s."""
         off = np.zeros(len(t))
         for (_, before), (moved, scale) in zip(self.scales[:-1], self.scales[1:], strict=True):
-            since = t + self.period * 1e-9 - moved
+            since = t + self.robot.period * 1e-9 - moved
             off += abs(scale - before) * np.where((since > 0) & (since < _TOLD_S), since, 0.0)
         return off
 
-    def follows_plan(self, t0: float, at: Callable[[np.ndarray], np.ndarray], what: str = "") -> None:
+    def follows_plan(self, t0: float, at: Callable[[np.ndarray], np.ndarray]) -> None:
         """Check that every command is a position of the plan, whatever its time."""
         _, _, p = self.motion(t0)
         plan = at(np.arange(0.0, _SPAN + 0.1, 1e-4))
         off = max(np.abs(plan - one).max(axis=1).min() for one in p)
-        self.check(off <= _MOST_RAD, f"{what}{off * 1e3:.3g} mrad off the plan")
+        self.check(off <= _MOST_RAD, f"{off * 1e3:.3g} mrad off the plan")
 
 
 def _plan(times: np.ndarray) -> np.ndarray:

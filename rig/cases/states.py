@@ -10,8 +10,8 @@ from sensor_msgs.msg import JointState
 
 from ..loop import doubles
 from ..rig import Rig
+from .live import case, streaming
 from .stops import one_old_state
-from .table import case, streaming
 
 
 @case("nan-velocity")

@@ -11,7 +11,7 @@ from kit.controller import SECOND
 from traj_integrator_ros.client import set_stamp, stamp_of
 
 from ..rig import LIM, Rig
-from .table import case, streaming
+from .live import case, streaming
 
 
 @case("stop-service", "stop-velocities")
@@ -47,7 +47,7 @@ def stops(name: str) -> Iterator[Rig]:
 def states_end(name: str) -> Iterator[Rig]:
     """Joint states end during a stream: the robot rests for good after state_timeout and a brake."""
     rig, send = streaming(0.5, 2.0, limits=LIM)
-    rig.speak = False
+    rig.speaking = False
     ended = rig.now
     rig.go(3.0, 0.1, send)
     rig.within()
@@ -68,13 +68,13 @@ def frozen(name: str) -> Iterator[Rig]:
     send = rig.ramping(speed)
     rig.go(1.4, 0.1, send)
     at, place = rig.now, rig.robot.output()[0]
-    rig.event(lambda r: setattr(r, "frozen", True))
-    rig.reporter, reporter = None if name == "frozen-silent" else rig.reporter, rig.reporter
+    rig.robot.frozen = True
+    reports = rig.reporting
+    rig.reporting = reports and name != "frozen-silent"
     rig.go(3.0, 0.1, send if speed < 1 else None)
     rig.check(max(rig.levels(at)) >= 2, "diagnostics report it")
     released = rig.now
-    rig.event(lambda r: setattr(r, "frozen", False))
-    rig.reporter = reporter
+    rig.robot.frozen, rig.reporting = False, reports
     n = len(rig.arrivals)
     rig.go(2.0)
     rig.go(1.0, 0.1, rig.ramping(speed))
@@ -151,11 +151,11 @@ def stop_silent(name: str) -> Iterator[Rig]:
     rig = Rig(max_horizon=1000)
     rig.ramping(0.5, 0.8, 159)()
     rig.go(1.6)
-    rig.reporter, kept = None, rig.reporter
-    rig.speak = name != "stop-silent-states"
+    rig.reporting, reports = False, rig.reporting
+    rig.speaking = name != "stop-silent-states"
     rig.go(0.4)
     n, place = len(rig.arrivals), rig.place[0]
-    moving = np.abs(rig.robot._state.velocity).max()
+    moving = np.abs(rig.robot.commanded.velocity).max()
     answer = rig.stop()
     rig.go(1.5)
     travel = rig.place[0] - place
@@ -164,7 +164,7 @@ def stop_silent(name: str) -> Iterator[Rig]:
         f"called at {moving:.2f} rad/s, went on for {travel:.3f} rad in 1.5 s; answer: {answer.success}, "
         f"'{answer.message}', {answer.duration:.2f} s; {len(rig.arrivals) - n} messages",
     )
-    rig.reporter, rig.speak = kept, True
+    rig.reporting, rig.speaking = reports, True
     rig.go(7.0)
     rig.good()
     yield rig

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..rig import Rig
 from ..senders import policy, way
-from .table import case
+from .live import case
 
 _MEANT = 1.2, 4.0, 60.0
 """Velocity, acceleration and jerk of plans."""
@@ -54,7 +54,7 @@ def pausing(name: str) -> Iterator[Rig]:
 def period(name: str) -> Iterator[Rig]:
     """The controller runs at 500 or 100 Hz, and the motion is judged at its cycles."""
     rate = 1000 // int(name[7:-2])
-    rig = Rig(rate=rate, states_hz=rate, judge=rate)
+    rig = Rig(rate=rate, states_hz=rate)
     at, t0 = way(6, _MEANT, 1.0, 4.0, [0, 0], rig.now + 0.3), rig.now
     sent = policy(rig, at, 5.0, inference=0.0, **_EXACT)
     rig.go(2.5)

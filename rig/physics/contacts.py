@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..senders import plan_to, ramping, share_of_way
+from ..table import Figures
 from .free import to_and_fro
 from .loop import Loop
-from .scene import Figures
 
 _TOUCHES_N = 3.0
 _TRIES = 5

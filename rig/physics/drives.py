@@ -56,15 +56,7 @@ DRIVES = {
 
 
 class Drives:
-    """The drives of an arm.
-
-    Args:
-        drive: their properties.
-        inertia: of each joint, kg m^2.
-        most: largest torques, Nm.
-        place: positions of the joints, rad.
-
-    """
+    """The drives of an arm, for the inertia of each joint, kg m^2, the largest torques, Nm, and positions, rad."""
 
     def __init__(self, drive: Drive, inertia: np.ndarray, most: np.ndarray, place: np.ndarray) -> None:
         self.drive, self._inertia, self._most = drive, inertia, most

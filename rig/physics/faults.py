@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..senders import ramping
+from ..table import Figures
 from .loop import Loop
 from .motions import course, policy
-from .scene import Figures
 
 _SILENCE_S = 0.45
 """Longest silence of the robot, s, for which a stop waits."""

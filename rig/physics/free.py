@@ -8,10 +8,10 @@ import numpy as np
 
 from soak.streams.plans import Bounds, Way
 
+from ..table import Figures
 from .drives import Drive
 from .loop import Loop
 from .motions import bounds_of, course, policy, share_of_way, within
-from .scene import Figures
 
 
 def streamed(loop: Loop, seed: int, *, share: float = 0.4, reach: float = 0.6, seconds: float = 8.0,

@@ -7,11 +7,11 @@ from math import inf
 import numpy as np
 
 from ..senders import Motion
+from ..table import Figures
 from .arms import ARMS
 from .drives import Drive
 from .loop import Loop
 from .motions import course, policy
-from .scene import Figures
 
 ARM = "panda with a hand"
 FIRM = Drive(hz=(6.0,) * 7 + (12.0,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.players import points_ahead
-from soak.streams.core import Message, NodeCore
+from soak.streams.core import NodeCore
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.supervision import Guard
@@ -28,13 +28,7 @@ class Log:
 
 
 class Loop(Simulated):
-    """The executor with the limits of a physical arm around it.
-
-    Args:
-        robot: the arm, at rest.
-        options: times of the simulation, and parameters of the node.
-
-    """
+    """The executor with a physical arm, at rest, around it, and its limits; options are times and node parameters."""
 
     def __init__(self, robot: PhysicalRobot, **options: object) -> None:
         arm = robot.arm
@@ -81,7 +75,7 @@ class Straight(Loop):
         return None
 
     def _receive(self, points: Points) -> None:
-        self._received(self._ns, Sent(self._ns, Message(0, points)))
+        self._received(self._ns, Sent(self._ns, ExecutableTrajectory(None, points=points)))
 
     def _take_state(self, *_: object) -> None:
         pass

@@ -28,15 +28,7 @@ _KEPT_M = 0.03
 
 
 class Object:
-    """The object of an arm with a gripper.
-
-    Args:
-        mujoco: the module.
-        model: with an `OBJECT` and its `WELD`.
-        data: of this model.
-        gripper: the gripper of the arm.
-
-    """
+    """The object of an arm with a gripper, in a model with an `OBJECT` and its `WELD`."""
 
     def __init__(self, mujoco: object, model: object, data: object, gripper: object) -> None:
         self._mujoco, self._model, self._data, self._gripper = mujoco, model, data, gripper

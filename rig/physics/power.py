@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..senders import plan_to, ramping
+from ..table import Figures
 from .loop import Loop
-from .scene import Figures
 
 _FAST = 0.35
 """Speed at which a hand leads an arm, rad/s."""

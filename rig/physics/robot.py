@@ -18,18 +18,9 @@ from .packages import mujoco_module
 class PhysicalRobot(Controller):
     """The controller, its drives and the arm.
 
-    Args:
-        arm: a name in `ARMS`.
-        drive: a name in `DRIVES`, or its properties.
-        rate: cycles per second.
-        payload: mass at the hand, kg.
-        known: whether the drives know the payload.
-        world: things around the arm (XML).
-        backlash: play of the first gears, rad.
-        resolution: step of the encoders, rad.
-        velocity_hz: bandwidth of measured velocities.
-        start: first pose; the default is home.
-
+    `arm` is a name in `ARMS`, `drive` one in `DRIVES` or its properties. The drives do not know the
+    `payload` at the hand, kg; `world` are things around the arm (XML). The first gears have a `backlash`, rad, encoders
+    steps of their `resolution`, rad, and measured velocities a bandwidth of `velocity_hz`.
     """
 
     def __init__(
@@ -39,12 +30,10 @@ class PhysicalRobot(Controller):
         rate: int = 500,
         *,
         payload: float = 0.0,
-        known: bool = False,
         world: str = "",
         backlash: float = 0.0,
         resolution: float = 2e-5,
         velocity_hz: float = 30.0,
-        start: np.ndarray | None = None,
     ) -> None:
         self.arm = spec = ARMS[arm]
         super().__init__(spec.joints, rate, hard_replacement=True, interpolate_from_desired_state=True)
@@ -52,7 +41,7 @@ class PhysicalRobot(Controller):
         self._mujoco = mujoco_module()
         self._model = built(spec, payload=payload, world=world, backlash=backlash)
         self._data = self._mujoco.MjData(self._model)
-        self._believed = built(spec, payload=payload * known)
+        self._believed = built(spec)
         self._believed_data = self._mujoco.MjData(self._believed)
         self._places, self._speeds = _addresses(self._model, spec.joints, self._mujoco)
         self._believed_places, self._believed_speeds = _addresses(self._believed, spec.joints, self._mujoco)
@@ -61,7 +50,7 @@ class PhysicalRobot(Controller):
                        for i, name in plays if self._id("JOINT", name) >= 0]  # fmt: skip
         self._ball = self._id("GEOM", "ball")
         self.home = np.array(spec.home, float)
-        self.start = self.home.copy() if start is None else np.asarray(start, float)
+        self.start = self.home.copy()
         self._resolution, self._smoothing = resolution, 1 - math.exp(-2 * math.pi * velocity_hz / rate)
         self.power, self.brakes, self.off, self.guided = True, False, False, False
         self.force: Callable[[float], np.ndarray] | None = None

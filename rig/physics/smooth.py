@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,10 @@ import numpy as np
 from benchmarks.chunks import Kind
 from kit.controller import SECOND
 
+from ..table import Figures
 from .arms import ARMS
 from .robot import PhysicalRobot
-from .scene import SMALL, Figures
+from .scene import SMALL
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "lerobot"))
 from lerobot_robot_ros2_control.servos import Servos
@@ -89,17 +89,6 @@ class Played:
             for robot, command in zip(self.robots, np.split(self.command, len(self.robots)), strict=True):
                 robot.follow(command, round(1000 * _CYCLE_S))
             self.time += _CYCLE_S
-
-
-class Servoed:
-    """A scene of servos: what is done with them, and the largest allowed figures."""
-
-    def __init__(self, act: Callable[..., Figures], most: Mapping[str, float], **options: object) -> None:
-        self.most, self._run = most, partial(act, **options)
-
-    def figures(self, seed: int = 0, *, reports: bool = True) -> Figures:
-        """Run the scene, in which no controller reports, and return its figures."""
-        return self._run(seed)
 
 
 def chunks(

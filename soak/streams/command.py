@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import shlex
 import signal
 import sys
 import time
@@ -57,7 +56,7 @@ class Verdict(NamedTuple):
 
 def main(arguments: list[str]) -> int:
     """Run seeds; return 0 if none fails, 1 if some do."""
-    options, command = _options(arguments)
+    options = _options(arguments)
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
     tasks = [Task(seed, dict(options.set), not options.without_state) for seed in seeds]
     began, done, interrupted = time.monotonic(), [], False
@@ -65,11 +64,9 @@ def main(arguments: list[str]) -> int:
         for verdict in _verdicts(tasks, options.workers):
             done.append(verdict)
             for failure in verdict.failures:
-                print(f"FAILED {failure}  {command} --seed {failure.seed}", flush=True)
+                print(f"FAILED {failure}", flush=True)
     except KeyboardInterrupt:
         interrupted = True
-    if options.seed is not None and done:
-        _describe(tasks[0])
     _summarize(done, time.monotonic() - began)
     if not interrupted and (motions := len(done) // STREAMS_PER_MOTION):
         print("\n" + "\n".join(table(_distances(range(options.first, options.first + motions), options.workers))))
@@ -79,22 +76,19 @@ def main(arguments: list[str]) -> int:
     return EXIT_FAILED if any(verdict.failures for verdict in done) else 0
 
 
-def _options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
-    """Return the options, and the command that repeats a seed: all options except the choice of seeds."""
-    seeds = argparse.ArgumentParser(add_help=False)
-    add = seeds.add_argument
+def _options(arguments: list[str]) -> argparse.Namespace:
+    about = "random streams, judged in every cycle; a line for each failure."
+    parser = argparse.ArgumentParser(prog="python -m soak --random", description=about)
+    add = parser.add_argument
+    add("--random", action="store_true", help="random streams, as here")
     add("--seeds", type=int, default=1000, metavar="N", help="how many (default: %(default)s)")
     add("--first", type=int, default=0, metavar="K", help="the first of them (default: %(default)s)")
-    add("--seed", type=int, metavar="K", help="this one only, with all that happens in it")
+    add("--seed", type=int, metavar="K", help="this one only")
     add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
-    about = "random streams, judged in every cycle; a line for each failure."
-    parser = argparse.ArgumentParser(prog="python -m soak --random", parents=[seeds], description=about)
-    parser.add_argument("--random", action="store_true", help="random streams, as here")
     alone = "the controller publishes no state; then on an arm without droop, noise, quantization and restarts"
-    parser.add_argument("--without-state", action="store_true", help=alone)
+    add("--without-state", action="store_true", help=alone)
     add_setting(parser)
-    options = parser.parse_args(arguments)
-    return options, shlex.join(["python", "-m", "soak", *seeds.parse_known_args(arguments)[1]])
+    return parser.parse_args(arguments)
 
 
 def judged(task: Task) -> Verdict:
@@ -135,17 +129,3 @@ def _summarize(done: list[Verdict], took_s: float) -> None:
         print(f"  {invariant:14} {count}")
     if refused:
         print("  chunks refused: " + ", ".join(f"{reason} {count}" for reason, count in refused.most_common()))
-
-
-def _describe(task: Task) -> None:
-    run = task.simulate()
-    for name, value in vars(run.scene).items():
-        print(f"  {name:16} {value}")
-    for it in run.answers:
-        if isinstance(it.answer, Refusal):
-            what = f"{it.answer.reason}: {it.answer.message}"[:150]
-        else:
-            times = it.answer and it.answer.points.time_ns
-            what = "nothing published" if times is None else f"{len(times)} points, {times[-1] * 1e-9:.3f} s"
-        observed, arrived = ((ns - run.begin_ns) * 1e-9 for ns in (it.chunk.observed_ns, it.arrived_ns))
-        print(f"  chunk of {observed:.3f} s at {arrived:.3f} s: {what}")

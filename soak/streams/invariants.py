@@ -14,8 +14,8 @@ import numpy as np
 from kit.controller import SECOND
 from rig import judge
 from rig.simulated import Refusal
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
 
-from .core import Message
 from .plans import Bounds, sampled
 from .policies import JERK, POSITION, Chunk
 from .scenes import BEGIN_S, DEAD, FREEZE, Disturbance
@@ -109,7 +109,7 @@ class _Judge:
             return
         chunk = answers[-1].chunk
         is_newest = chunk.observed_ns == max(answer.chunk.observed_ns for answer in answers)
-        is_taken = isinstance(answers[-1].answer, Message) and is_newest
+        is_taken = isinstance(answers[-1].answer, ExecutableTrajectory) and is_newest
         if is_taken and chunk.rests and chunk.space == POSITION and self._feasible(chunk):
             self._below("end", np.abs(self.position[last:] - chunk.data[-1]), judge.GOAL_RAD, last)
 
@@ -170,7 +170,7 @@ class _Judge:
             over = bool(chunk.stamp_ns) and chunk.end_ns <= answer.arrived_ns + (scene.lead_time + 0.006) * SECOND
             if is_older or over or not self._feasible(chunk) or any(begin <= at <= end for begin, end in excused):
                 continue
-            if self._begins_away(chunk) and not isinstance(answer.answer, Message):
+            if self._begins_away(chunk) and not isinstance(answer.answer, ExecutableTrajectory):
                 continue
             calm.append(at)
             refused += [answer] * isinstance(answer.answer, Refusal)
@@ -179,7 +179,9 @@ class _Judge:
             self._fail("refused", None, run.cycle_at(refused[0].arrived_ns), len(refused), 0, words)
         after = max((end for _, end in excused), default=scene.sending.begin)
         late = [at for at in calm if at > after]
-        taken = (answer.arrived_ns / SECOND for answer in run.answers if isinstance(answer.answer, Message))
+        taken = (
+            answer.arrived_ns / SECOND for answer in run.answers if isinstance(answer.answer, ExecutableTrajectory)
+        )
         if late and late[-1] - late[0] > _SETTLED_S and not any(at > after for at in taken):
             self._fail("stuck", None, run.cycle_at(late[0] * SECOND), late[-1] - late[0], 1.0, "nothing is executed")
 
@@ -247,7 +249,7 @@ def _planned_back(run: Run) -> np.ndarray:
 
     Rows with noise may be further ahead in one chunk than later ones are in the next.
     """
-    taken = [it for it in run.answers if isinstance(it.answer, Message)]
+    taken = [it for it in run.answers if isinstance(it.answer, ExecutableTrajectory)]
     begins = np.array([it.arrived_ns / SECOND + run.scene.lead_time for it in taken] + [np.inf])
     observed = np.array([it.chunk.observed_ns / SECOND for it in taken])
     spans = zip(taken, begins[:-1] - observed, begins[1:] - observed, strict=True)

@@ -28,13 +28,7 @@ class Bounds(NamedTuple):
 class Way:
     """Motion from a state to a target, time-optimal for each joint within bounds; then joints rest, or go on.
 
-    Args:
-        begin: time at which it begins, s.
-        state: position, velocity and acceleration `[3, D]`.
-        target: position `[D]`.
-        bounds: bounds of the motion.
-        through: velocity at the target `[D]`; None: rest.
-
+    It begins at a time, s, in a state `[3, D]`, and passes `through` its target `[D]` at a velocity; None: it rests.
     """
 
     def __init__(
@@ -93,14 +87,7 @@ class Course:
 
 
 class Ramp:
-    """Constant velocity from a time on: for a robot at rest, a step of velocity.
-
-    Args:
-        begin: s.
-        position: there `[D]`.
-        velocity: `[D]`.
-
-    """
+    """Constant velocity `[D]` from a time, s, and a position `[D]` on: for a robot at rest, a step of velocity."""
 
     def __init__(self, begin: float, position: np.ndarray, velocity: np.ndarray) -> None:
         self.begin, self.position, self.velocity = begin, position, velocity

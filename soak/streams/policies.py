@@ -47,15 +47,9 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Form:
-    """A policy's form of chunks.
+    """A policy's form of chunks: control space, time between rows, s, and their number and noise, rad.
 
-    Args:
-        space: control space.
-        dt: s.
-        horizon: rows.
-        stamped: whether the header has the time at which the first step begins.
-        noise: of the rows, rad.
-
+    If it is `stamped`, the header has the time at which the first step begins.
     """
 
     space: int
@@ -77,15 +71,9 @@ class Policy:
 
     After a pause, or if the robot does not follow, a new course begins where the robot is.
 
-    Args:
-        form: form of the chunks.
-        direction: direction of a forward stream, +-1 `[D]`.
-        random: generator of everything that is drawn.
-        pauses: intervals in which it sends nothing, s.
-        anew: makes a motion from a time and the state measured then.
-        course: the motion until something disturbs it.
-        patience: largest distance of the robot from the course, rad.
-
+    The `direction` of a forward stream is +-1 `[D]`; `pauses` are intervals in which it sends nothing, s. `anew` makes
+    a motion from a time and the state measured then, the `course` is the motion until something disturbs it, and
+    `patience` the largest distance of the robot from it, rad.
     """
 
     def __init__(
@@ -106,13 +94,7 @@ class Policy:
         self._begun = 0.0 if course is None else course.begin
 
     def chunk(self, now_ns: int, measured: np.ndarray) -> Chunk | None:
-        """Return a chunk that begins now, or None in a pause.
-
-        Args:
-            now_ns: time of the observation.
-            measured: position and velocity `[2, D]`.
-
-        """
+        """Return a chunk that begins now, or None in a pause. Measured are position and velocity `[2, D]`."""
         now = now_ns * 1e-9
         if any(begin <= now < end for begin, end in self.pauses):
             return None

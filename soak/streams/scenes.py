@@ -40,15 +40,10 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class Sending:
-    """How chunks get from the policy to the node.
+    """How chunks get from the policy to the node: observations per second and their jitter, s, from begin to end, s.
 
-    Args:
-        rate: observations per second.
-        jitter: of the observations, s.
-        inference: shortest and longest time from observation to the node, s.
-        lost, doubled, late: shares of chunks; late ones take 0.1 to 0.4 s more.
-        begin, end: of the observations, s.
-
+    An `inference` lasts from observation to the node, s; `lost`, `doubled` and `late` are shares of chunks, and late
+    ones take 0.1 to 0.4 s more.
     """
 
     rate: float

@@ -10,9 +10,10 @@ import numpy as np
 from kit.arm import Robot
 from kit.controller import SECOND
 from rig.simulated import BEGIN_S, Answer, Sent, Simulated
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.requests.inputs import Actions
 
-from .core import Message, NodeCore
+from .core import NodeCore
 from .plans import Bounds
 from .policies import Chunk, Policy
 from .scenes import DEAD, FREEZE, RESTART, Disturbance, Scene
@@ -47,6 +48,7 @@ class Run:
     answers: list[Answered] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
     assumed: Bounds | None = None
+    """The bounds that the node assumes if none are given."""
     begin_ns: int = round(BEGIN_S * SECOND)
     period_ns: int = 1_000_000
 
@@ -98,7 +100,9 @@ class _Stream(Simulated):
         log.off = np.array([row.off for row in self.rows])
         log.commands = np.array([row.command for row in self.rows]).swapaxes(0, 1)
         log.commands[:, log.off] = np.nan
-        log.assumed = self.core.assumed_bounds()
+        velocity = np.asarray(self.core.parameters.limits_velocity)
+        acceleration = 2 * velocity / (brake_s := self.core.parameters.publish_brake_time)
+        log.assumed = Bounds(velocity, acceleration, 2 * acceleration / brake_s)
         return log
 
     def _disturb(self, at_ns: int, it: Disturbance, begins: bool) -> None:
@@ -130,7 +134,7 @@ class _Stream(Simulated):
         fields = Actions(chunk.stamp_ns, chunk.space, chunk.dt, chunk.data)
         self.log.answers.append(Answered(chunk, now_ns, self.answer(now_ns, fields)))
 
-    def _publish(self, made: object, at_ns: int) -> Message | None:
+    def _publish(self, made: object, at_ns: int) -> ExecutableTrajectory | None:
         message = super()._publish(made, at_ns)
         if message is not None:
             last_ns = (message.stamp_ns or self.sent[-1].arrived_ns) + int(message.points.time_ns[-1])

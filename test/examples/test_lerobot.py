@@ -57,7 +57,7 @@ class Closed:
             send()
             self.arm.prefix(self.simulated.now_ns, 1, 0.0)
 
-        self.simulated.run(duration_s, period_s, send and send_then)
+        self.simulated.go(duration_s, period_s, send and send_then)
 
     def commanded(self, time_ns: int) -> np.ndarray:
         """The command for a time that has passed, in the order of the policy, rad."""
@@ -135,10 +135,10 @@ def test_actions_that_stop_coming_end_at_rest_and_later_ones_go_on(closed: Calla
     assert both.simulated.commands[-1, 1, 0] > 0.1, "it moves"
     both.play(1.5)
     both.simulated.assert_at_rest()
-    where = both.simulated.position[0]
+    where = both.simulated.place[0]
     assert where > 0.2
     both.play(1.5, PERIOD_S, act)
-    assert both.arm.pace.late == 1 and both.simulated.position[0] > where + 0.1
+    assert both.arm.pace.late == 1 and both.simulated.place[0] > where + 0.1
     both.simulated.assert_within(LIMITS, both.begin)
 
 
@@ -151,7 +151,7 @@ def test_actions_that_come_too_fast_do_not_queue_up(closed: Callable[..., Closed
 
     both.play(3.0, PERIOD_S / 3, act)
     assert both.arm.pace.early > len(sent) // 3
-    behind = sent[-1][0] - both.simulated.position[0]
+    behind = sent[-1][0] - both.simulated.place[0]
     assert behind < (DELAY + 3) * 3 * 0.005, "periods behind, three actions in each"
     both.simulated.assert_within(LIMITS, both.begin)
 
@@ -202,7 +202,7 @@ def test_joint_states_that_stop_coming_are_an_error(closed: Callable[..., Closed
     position, stamp_ns = both.arm.observe()
     np.testing.assert_allclose(position, 0.0, atol=1e-9)
     assert 0 <= both.simulated.now_ns - stamp_ns < SECOND_NS
-    both.simulated.robot.reading = False
+    both.simulated.speaking = False
     both.play(0.8)
     both._wait_for_clock()
     with pytest.raises(TimeoutError, match=r"/joint_states: expected one every 0.5 s, the last one came 0\.\d s ago"):

@@ -212,7 +212,7 @@ def run(arm: SimulatedArm, environment: dict[str, str], log: Path, *command: obj
         try:
             while process.poll() is None:
                 due = time.monotonic() + 0.02  # shorter than the node's lead, within which its answers have to come
-                arm.run(0.02)
+                arm.go(0.02)
                 time.sleep(max(due - time.monotonic(), 0.0))
         finally:
             process.kill()
@@ -234,8 +234,8 @@ def test_rollouts_move_an_arm_within_its_limits(
     )  # fmt: skip
     went = arm.commands[:, 0, COLUMNS]
     assert np.ptp(went, axis=0).max() > 0.1, "the policy moves the arm"
-    assert np.abs(arm.position[COLUMNS]).max() < 0.05, "LeRobot brings it back"
-    arm.run(1.0)
+    assert np.abs(arm.place[COLUMNS]).max() < 0.05, "LeRobot brings it back"
+    arm.go(1.0)
     arm.assert_at_rest()
     arm.assert_within(LIMITS)
 
@@ -257,7 +257,7 @@ def test_what_is_recorded_is_replayed(
     actions, observed = (np.array(frames[name].to_pylist()) for name in ("action", "observation.state"))
     assert actions.shape == observed.shape and actions.shape[1] == 3 and len(actions) > SECONDS * FPS / 2
     assert np.ptp(observed, axis=0).min() > 0.1, "it sees how it moves"
-    arm.run(1.0)
+    arm.go(1.0)
     arm.assert_at_rest()
     begin = arm.cycles
     replay = [option.replace(str(tmp_path / "dataset"), str(dataset)) for option in options]
@@ -265,7 +265,7 @@ def test_what_is_recorded_is_replayed(
         arm, environment, tmp_path / "replay.log", PROGRAMS / "lerobot-replay", *replay, "--dataset.episode=0",
         "--play_sounds=false",
     )  # fmt: skip
-    arm.run(1.0)
+    arm.go(1.0)
     arm.assert_at_rest()
     arm.assert_within(LIMITS)
     replayed = arm.commands[begin:, 0, COLUMNS]

@@ -77,7 +77,7 @@ class GoalSender:
         """
         end_ns = self.arm.now_ns + round(within_s * SECOND_NS)
         while not condition() and self.arm.now_ns < end_ns:
-            self.arm.run(0.02)
+            self.arm.go(0.02)
         arrived = time.monotonic() + MESSAGES_S
         while not condition():
             assert time.monotonic() < arrived, "in time"
@@ -179,7 +179,7 @@ def test_a_canceled_goal_stops_fast_and_the_next_one_is_taken(
 ) -> None:
     send = sender()
     goal = send(LONG)
-    send.arm.run(1.0)
+    send.arm.go(1.0)
     speed, begin = send.arm.commands[-1, 1, 0], send.arm.cycles
     assert speed > 0.4
     canceled = goal.handle.cancel_goal_async()
@@ -193,8 +193,8 @@ def test_a_canceled_goal_stops_fast_and_the_next_one_is_taken(
 
 def leave_cut_off(arm: SimulatedArm) -> None:
     """Deactivate the node while a stop would wait for messages of the robot."""
-    arm.reporting = arm.robot.reading = False
-    arm.run(0.1)
+    arm.reporting = arm.speaking = False
+    arm.go(0.1)
     assert arm.client.change_state("deactivate")
 
 
@@ -218,14 +218,14 @@ def test_a_goal_that_is_left_is_aborted_with_the_reason(
 ) -> None:
     send = sender()
     goal = send(LONG)
-    send.arm.run(1.0)
+    send.arm.go(1.0)
     assert not goal.is_over
     happens(send.arm)
     status, code, text = send.result(goal, 2.0)
     assert (status, code.name) == (ABORTED, expected) and text.startswith(said), text
-    send.arm.run(2.0)  # after a brake, the command goes back by up to 0.1 rad, at 0.1 rad/s
+    send.arm.go(2.0)  # after a brake, the command goes back by up to 0.1 rad, at 0.1 rad/s
     send.arm.assert_at_rest()
-    assert send.arm.position[0] < 1.2, "it does not go on to the goal"
+    assert send.arm.place[0] < 1.2, "it does not go on to the goal"
 
 
 def test_goals_are_rejected_while_the_node_is_not_active(sender: Callable[..., GoalSender]) -> None:

@@ -82,7 +82,7 @@ def make_arm(node: NodeProcess, arm_of_node: SimulatedArm) -> Iterator[MakeArm]:
         return arm
 
     yield make
-    assert not arm.refused, arm.refused
+    assert not arm.unfit, arm.unfit
     assert node.is_running(), node.output
     assert "internal_error" not in node.output, node.output
 
@@ -100,7 +100,7 @@ def row(value: float) -> list[float]:
 def get_going(arm: SimulatedArm, speed: float = 1.0, seconds: float = 1.5) -> None:
     """Have the first joint move at a speed, by chunks of velocities at 10 Hz."""
     for _ in range(3):  # on a busy machine, the first messages are answered late
-        arm.run(seconds, 0.1, lambda: arm.client.sequences.publish(velocities(speed, 20)))
+        arm.go(seconds, 0.1, lambda: arm.client.sequences.publish(velocities(speed, 20)))
         if abs(arm.commands[-1, 1, 0] - speed) < 0.05:
             break
     assert abs(arm.commands[-1, 1, 0] - speed) < 0.05, f"expected the arm on its way: {arm.client.status().message}"
@@ -112,7 +112,7 @@ def test_a_node_and_an_executor_command_the_same_bits(make_arm: MakeArm) -> None
     executor = Executor(NodeParameters.from_values(default_values() | PARAMETERS | USUAL | parameters))
     random, beginning_ns, compared = np.random.default_rng(0), arm.now_ns, 0
     for period in range(200):
-        arm.run(0.02)  # with a report at its end
+        arm.go(0.02)  # with a report at its end
         position, velocity = arm.robot.measured()
         executor.joint_state(position, velocity, arm.now_ns)
         executor.report(ControllerReport(arm.now_ns, State(*arm.robot.controller_state()[0]).known), arm.now_ns)
@@ -147,8 +147,7 @@ def transitions(*names: str) -> Callable[[SimulatedArm], None]:
 
 def let_the_clock_jump(arm: SimulatedArm, seconds: int = -1) -> None:
     """For every node except those of the arm and its controller."""
-    arm.now_ns += seconds * SECOND_NS
-    arm.begin_ns += seconds * SECOND_NS
+    arm.jump(seconds)
 
 
 FORGETFUL = {
@@ -162,14 +161,14 @@ def test_nothing_but_a_release_ends_a_hold(make_arm: MakeArm, what: str) -> None
     arm = make_arm()
     get_going(arm, 0.4, 0.8)
     assert arm.client.call(Stop, "stop", Stop.Request(hold=True)).success
-    arm.run(0.8)
-    where = arm.position[0]
+    arm.go(0.8)
+    where = arm.place[0]
     FORGETFUL[what](arm)
-    arm.run(1.0, 0.1, lambda: arm.client.sequences.publish(velocities(0.4, 20)))
-    assert arm.position[0] == where and arm.client.counts()["held"] == "yes"
+    arm.go(1.0, 0.1, lambda: arm.client.sequences.publish(velocities(0.4, 20)))
+    assert arm.place[0] == where and arm.client.counts()["held"] == "yes"
     assert arm.client.call(Stop, "stop", Stop.Request(hold=False)).success
-    arm.run(1.0, 0.1, lambda: arm.client.sequences.publish(velocities(0.4, 20)))
-    assert arm.position[0] > where + 0.05, "released, it moves again"
+    arm.go(1.0, 0.1, lambda: arm.client.sequences.publish(velocities(0.4, 20)))
+    assert arm.place[0] > where + 0.05, "released, it moves again"
 
 
 @pytest.mark.parametrize(
@@ -182,14 +181,14 @@ def test_after_a_jump_of_the_clock_the_stream_goes_on(make_arm: MakeArm, seconds
         arm.client.sequences.publish(chunk)
 
     arm = make_arm(start_from="previous")
-    arm.run(1.0, 0.1, send)
+    arm.go(1.0, 0.1, send)
     before = int(arm.client.counts()[f"rejected.{reason}"])
-    arm.robot.reading = False
+    arm.speaking = False
     let_the_clock_jump(arm, seconds)
-    arm.run(0.2, 0.1, send)
+    arm.go(0.2, 0.1, send)
     assert int(arm.client.counts()[f"rejected.{reason}"]) > before
-    arm.robot.reading = True
-    arm.run(2.5, 0.1, send)
+    arm.speaking = True
+    arm.go(2.5, 0.1, send)
     assert abs(arm.commands[-1, 1, 0] - 0.4) < 0.02
     arm.assert_within(LIMITS)
 
@@ -200,36 +199,36 @@ def test_after_a_jump_of_the_clock_the_stream_goes_on(make_arm: MakeArm, seconds
 def test_what_was_published_is_braked_without_further_reports(make_arm: MakeArm, stop: bool) -> None:
     arm = make_arm()
     arm.client.sequences.publish(velocities(0.5, 64))  # 3.2 s
-    arm.run(1.0)
+    arm.go(1.0)
     assert arm.commands[-1, 1, 0] > 0.45
-    arm.reporting, begin, where = False, arm.cycles, arm.position[0]
+    arm.reporting, begin, where = False, arm.cycles, arm.place[0]
     if stop:
-        arm.run(0.16)
+        arm.go(0.16)
         answer = arm.client.call(Stop, "stop", Stop.Request())
         assert answer.success and "braking" in answer.message
-        begin, where = arm.cycles, arm.position[0]
-    arm.run(1.3)
+        begin, where = arm.cycles, arm.place[0]
+    arm.go(1.3)
     arm.assert_at_rest()
     arm.assert_within(LIMITS, begin)
     # 0.5 s of silence, the lead, a period of the supervision or two of real time, and a brake of 0.15 s.
-    assert arm.position[0] - where < 0.5 * (0.0 if stop else 0.5) + 0.5 * (0.12 + 0.1 + 0.15 / 2) + 0.05
+    assert arm.place[0] - where < 0.5 * (0.0 if stop else 0.5) + 0.5 * (0.12 + 0.1 + 0.15 / 2) + 0.05
 
 
 @pytest.mark.parametrize("away", [pytest.param(0.15, marks=pytest.mark.thorough), 0.6])
 def test_after_a_driver_was_started_again_elsewhere_plans_begin_there(make_arm: MakeArm, away: float) -> None:
     arm = make_arm(reporting=False)
-    arm.run(1.5)  # for the node, the joints may have jumped here
+    arm.go(1.5)  # for the node, the joints may have jumped here
     get_going(arm, 0.5)  # with a second of motion left
     arm.client.node.destroy_publisher(arm.client.states)
     arm.client.states = arm.client.publisher(JointState, "joint_states")
     arm.client.wait_until_connected()
-    arm.begin(arm.position + row(away), reporting=False, is_off=True)
-    arm.run(3.0)
-    arm.is_off, begin, there = False, arm.cycles, arm.position.copy()
+    arm.begin(arm.place + row(away), reporting=False, off=True)
+    arm.go(3.0)
+    arm.robot.off, begin, there = False, arm.cycles, arm.place.copy()
     share = np.minimum(np.arange(1, 41) / 20, 1.0)
     arm.client.sequences.publish(sequence((there + 0.2 * share[:, None])[None], dt=[0.05], control_space=POSITION))
-    arm.run(4.0)
-    np.testing.assert_allclose(arm.position, there + 0.2, atol=1e-3)
+    arm.go(4.0)
+    np.testing.assert_allclose(arm.place, there + 0.2, atol=1e-3)
     arm.assert_within(LIMITS, begin)
 
 
@@ -240,7 +239,7 @@ def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
     answer = arm.client.call(Stop, "stop", Stop.Request(hold=True))
     begin, where = arm.cycles, arm.robot.measured()[0][0]
     assert answer.success and list(answer.joint_names) == list(JOINTS)
-    arm.run(1.0)
+    arm.go(1.0)
     moving = np.abs(arm.commands[begin:, 1, 0]) > 1e-6
     # The answer counts from the call; the arm's time stands still until the answer comes.
     assert abs(answer.duration - moving.sum() / RATE) < 0.15
@@ -250,15 +249,15 @@ def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
     # On hold, sequences are refused until the release.
     status = arm.client.status()
     assert status.level == status.ERROR and "hold" in status.message
-    where = arm.position[0]
+    where = arm.place[0]
     arm.client.sequences.publish(velocities(0.3, 10))
-    arm.run(0.6)
-    assert arm.position[0] == where
+    arm.go(0.6)
+    assert arm.place[0] == where
     released = arm.client.call(Stop, "stop", Stop.Request(hold=False))
     assert released.success and released.duration == 0.0
     arm.client.sequences.publish(velocities(0.3, 10))
-    arm.run(0.8)
-    assert arm.position[0] > where + 0.05
+    arm.go(0.8)
+    assert arm.place[0] > where + 0.05
     arm.assert_within(LIMITS)
 
 
@@ -270,7 +269,7 @@ def test_committed_rows_are_what_is_commanded_then(make_arm: MakeArm) -> None:
     request.stamp.sec, request.stamp.nanosec = divmod(stamp_ns, SECOND_NS)
     answer = arm.client.call(Committed, "committed", request)
     assert answer.success and answer.executing, answer.message
-    arm.run(0.6)
+    arm.go(0.6)
     commands, times = arm.commands, arm.begin_ns + (np.arange(arm.cycles) + 2) * SECOND_NS // RATE
     rows = np.asarray(answer.position).reshape(20, DOF)
     before = np.asarray(answer.commanded_position).reshape(10, DOF)

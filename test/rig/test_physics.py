@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rig.physics import demo, grasps
+from rig import __main__ as program
+from rig.physics import demo, grasps, scenes
 from rig.physics.arms import ARMS
 from rig.physics.loop import Loop, Straight
 from rig.physics.packages import Absent, model_text, mujoco_module
 from rig.physics.robot import PhysicalRobot
-from rig.physics.run import faults, run
-from rig.physics.scenes import SCENES
+from rig.table import SCENES, Scene
 
 try:
     mujoco_module()
@@ -27,13 +27,13 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "slipped encoder", "second publisher", "grasps, SO-101", "wall at 0.5, SO-101, with a grasp"
 """One of each room, of the quickest."""
-OTHERS = [pytest.param(name, marks=pytest.mark.thorough) for name in SCENES if name not in QUICK]
+OTHERS = [pytest.param(name, marks=pytest.mark.thorough) for name in scenes.SCENES if name not in QUICK]
 
 
 @pytest.mark.parametrize("name", [*QUICK, *OTHERS])
 def test_a_physical_arm(name: str) -> None:
-    figures = SCENES[name].figures()
-    assert not faults(name, figures), figures
+    verdict = SCENES[name].play(0, True)
+    assert not verdict.fails, verdict
 
 
 @pytest.mark.parametrize("arm", [name for name, arm in ARMS.items() if arm.gripper])
@@ -79,8 +79,8 @@ def test_the_demos_arm_feels_less_with_the_node_than_without() -> None:
 
 
 def test_scenarios_that_cannot_be_run_do_not_hold(monkeypatch, capsys) -> None:
-    def absent(*_: object, **__: object) -> dict[str, float]:
+    def absent(*_: object) -> None:
         raise Absent("mujoco is not installed")
 
-    monkeypatch.setattr(SCENES["policy"], "figures", absent)
-    assert run(["policy"], seeds=3) == 1 and "policy: not run: mujoco is not installed" in capsys.readouterr().out
+    monkeypatch.setitem(SCENES, "policy", Scene("", absent))
+    assert not program.holds("policy") and "FAILS: Absent: mujoco is not installed" in capsys.readouterr().out

@@ -21,7 +21,7 @@ class Played(Judged):
 
     def __init__(self, positions: np.ndarray, refused: tuple = ()) -> None:
         super().__init__(RATE)
-        self.positions, self.refused = positions, refused
+        self.positions, self.unfit = positions, list(refused)
 
     def played(self) -> tuple[np.ndarray, np.ndarray]:
         return np.arange(len(self.positions)) / RATE, self.positions[:, None]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from soak.judge import Limits, violations
-from soak.records import ClientRecord, NodeCounts, NodeSample, Record
+from soak.records import Client, NodeCounts, NodeSample, Record
 
 MIB = 2**20
 
@@ -21,15 +21,18 @@ def record() -> Record:
         "robot": {"sent": 1200},
         "planner": {"sent": 120, "answered": 116, "missed": 1, "unknown": 0},
         "controller": {"received": 117, "missed": 0, "unfit": 0},
-        "optimizer": {"called": 60, "answered": 60, "refused": 0},
+        "optimizer": {"sent": 60, "answered": 60, "refused": 0},
     }.items():
-        record.clients[name] = ClientRecord(counts, sending_s=12.0)
+        record.clients[name] = Client()
+        record.clients[name].counts.update(counts)
     for second in range(12):
         # The warm-up has the worst figures, and does not count.
         slow = 50.0 if second < 2 else 1.0
         for name in ("planner", "optimizer"):
-            record.clients[name].add_latencies([slow / 1e3] * 10, second + 0.5)
+            _takes(name, slow / 1e3, second + 0.5)(record)
         record.samples.append(NodeSample(second + 0.5, (300 if second < 2 else 400) * MIB, second * 0.2))
+    for client in record.clients.values():
+        client.at_s = 12.0
     record.counts = NodeCounts(120, 117, 60, 3, {"queue_overflow": 3})
     record.stops_s = [0.004] * 20
     return record
@@ -57,19 +60,29 @@ def _node(**counts: int) -> Change:
 
 
 def _client(name: str, **counts: int) -> Change:
-    return lambda record: record.clients[name].counts.update(counts)
+    return lambda record: dict.update(record.clients[name].counts, counts)
 
 
 def _faulty(client: str, **faults: int) -> Change:
     return lambda record: record.clients[client].faults.update(faults)
 
 
+def _takes(client: str, took_s: float, at_s: float = 11.5) -> Change:
+    def change(record: Record) -> None:
+        of = record.clients[client]
+        before_s, of.at_s = of.at_s, at_s
+        of.take(*[took_s] * 10)
+        of.at_s = before_s
+
+    return change
+
+
 def _slower(client: str) -> Change:
-    return lambda record: record.clients[client].add_latencies([1.6e-3] * 10, 11.5)
+    return _takes(client, 1.6e-3)
 
 
 def _late(client: str) -> Change:
-    return lambda record: record.clients[client].add_latencies([1.2], 11.5)
+    return _takes(client, 1.2)
 
 
 def _grown(record: Record) -> None:
@@ -92,11 +105,11 @@ def _grown(record: Record) -> None:
         (_faulty("controller", rest=1), "rest"),
         (_faulty("planner", finite=7), "finite (7 times)"),
         (_faulty("planner", **{f"fault {k}": 1 for k in range(7)}), "... and 2 more"),
-        (lambda record: setattr(record.clients["robot"], "sending_s", 13.0), "expected 100 messages/s, got 92.3"),
+        (lambda record: setattr(record.clients["robot"], "at_s", 13.0), "expected 100 messages/s, got 92.3"),
         (_grown, "memory: expected growth of at most 4 MiB from the first 5 s to the last, got 400.0 to 405.0 MiB"),
         (_slower("planner"), "planner latency: expected a p99 of the last 5 s of at most"),
-        (_late("optimizer"), "optimizer: expected every answer within 1 s, got 1 later, at worst 1.20 s"),
-        (_late("controller"), "controller: expected every motion after the one before within 1 s, got 1 later"),
+        (_late("optimizer"), "optimizer: expected every answer within 1 s, got 10 later, at worst 1.20 s"),
+        (_late("controller"), "controller: expected every motion after the one before within 1 s, got 10 later"),
         (lambda record: record.stops_s.append(float("inf")), "operator: 1 of 21 calls of ~/stop lost"),
         (lambda record: record.stops_s.clear(), "operator: expected answers of ~/stop, got none"),
         (
@@ -112,7 +125,7 @@ def _grown(record: Record) -> None:
             "operator: expected every ~/stop to be answered within 1 s, got 2.700 s",
         ),
         (_slower("optimizer"), "optimizer latency: expected a p99 of the last 5 s"),
-        (lambda record: record.clients["planner"].latency_rows.clear(), "planner latency"),
+        (lambda record: record.clients["planner"].reset(), "planner latency"),
         (lambda record: setattr(record, "exit_code", -11), "node: expected exit code 0, got -11"),
         (lambda record: setattr(record, "end", "the planner died"), "ended before its time: the planner died"),
     ],
@@ -130,7 +143,7 @@ def test_limits_are_the_users(record: Record) -> None:
 
 def test_under_overload_answers_must_come_but_neither_at_the_rate_nor_steadily(record: Record) -> None:
     record.load = 4.0
-    record.clients["robot"].sending_s = 13.0
+    record.clients["robot"].at_s = 13.0
     _slower("planner")(record)
     assert violations(record, Limits()) == []
     _late("optimizer")(record)

@@ -12,7 +12,7 @@ import pytest
 from kit.controller import SECOND
 from rig import judge
 from rig.simulated import Refusal, Sent
-from soak.streams.core import Message, NodeCore
+from soak.streams.core import NodeCore
 from soak.streams.invariants import DEVIATION, failures
 from soak.streams.plans import Bounds, Course, Way, sampled, spline_peaks, spline_through
 from soak.streams.policies import POSITION, Form, Policy
@@ -43,7 +43,7 @@ def as_meant(policy: Policy) -> Run:
     for stamp in np.arange(scene.sending.begin, scene.sending.end, 0.1):
         now_ns = round(stamp * SECOND)
         chunk = policy.chunk(now_ns, np.zeros((2, 2)))
-        message = Message(now_ns, Points(np.arange(25), *np.zeros((3, 25, 2))))
+        message = ExecutableTrajectory(None, stamp_ns=now_ns, points=Points(np.arange(25), *np.zeros((3, 25, 2))))
         run.answers.append(Answered(chunk, now_ns + 5_000_000, message))
         run.sent.append(Sent(now_ns + 8_000_000, message))
     return run
