@@ -31,14 +31,13 @@ measured = COVERAGE_ROOT=$(CURDIR) COVERAGE_PROCESS_START=$(CURDIR)/test/coverag
 in_environment = . $(venv)/environment.sh &&
 
 # Parts of `make gpu`, each a process of its own: a fault in one prevents no other.
-PARTS ?= build tests sweep engine peers workloads
+PARTS ?= build tests sweep engine peers
 on_gpu = TRITON_INTERPRET=0 TRITON_CHECKS_DEVICE=cuda PYTHONPATH=$(CURDIR)
 gpu_build = setup.py build_ext --inplace
 gpu_tests = -m pytest -q -c /dev/null --rootdir $(CURDIR) --noconftest test/kernels/triton_checks.py
 gpu_sweep = -m benchmarks --out build/gpu --suite cuda_sweep
 gpu_engine = -m benchmarks --out build/gpu --suite cuda_engine
 gpu_peers = -m benchmarks --out build/gpu --suite cuda_kernels
-gpu_workloads = -m benchmarks --out build/gpu --keep --suite cuda_workloads
 
 # Set-up compiles no modules: the first import does, and unless it may leave the result, so does every import after it.
 unexport PYTHONDONTWRITEBYTECODE

@@ -29,12 +29,7 @@ def random(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
 class Problem:
     """Outputs of a map and the gradient of its actions, and the same computed in float64 on the CPU.
 
-    Args:
-        name: name of the map.
-        shape: batch, horizon and number of joints.
-        starts: whether trajectories begin at positions of their own, and not all at 0.
-        device: device of all tensors.
-
+    The shape is batch, horizon and joints; trajectories begin at 0, or at `starts` of their own.
     """
 
     def __init__(self, name: str, *shape: int, starts: bool = False, device: str = "cpu") -> None:

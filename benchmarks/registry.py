@@ -22,7 +22,6 @@ SUITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "cuda_kernels": (".suites.cuda", ()),
     "cuda_sweep": (".suites.cuda", ()),
     "cuda_engine": (".suites.cuda", ()),
-    "cuda_workloads": (".suites.cuda", ()),
 }
 """Module of each suite, which is a function of that name there, and what it needs beside torch."""
 

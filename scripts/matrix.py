@@ -145,7 +145,7 @@ def newest_torch(python: str) -> str:
 
 
 def run_cell(cell: Cell) -> tuple[bool, str]:
-    """Sets a cell up in its folder, tests it, repeats its failed tests once, and removes it; says whether it failed."""
+    """Sets a cell up in its folder, tests it, and removes it; says whether it failed."""
     clone(cell)
     # Without the C++ kernels half of the tests would be skipped, and the cell would pass.
     failed, told = cell.run(cell.python, "scripts/set_up.py", "--wheels", cell.distro, "--python-is-given")
@@ -155,9 +155,7 @@ def run_cell(cell: Cell) -> tuple[bool, str]:
         failed, told = cell.run(python, "-m", "pip", "install", "--quiet", *wanted)
     if not failed:
         pytest = (python, "-m", "pytest", "-q", "--thorough", f"--timeout={TEST_WITHIN_S}")
-        failed, told = cell.run(*pytest, "-n", 2, "--dist", "loadfile", "--cache-clear", *tests)
-        if failed:
-            failed, told = cell.run(*pytest, "--last-failed", *tests)
+        failed, told = cell.run(*pytest, "-n", 2, "--dist", "loadfile", *tests)
     shutil.rmtree(cell.folder)
     return failed, told
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -25,8 +24,6 @@ def main() -> int:
     parser.add_argument("what", choices=tuple(_COMMANDS))
     parser.add_argument("--count", type=int, help="of random cases (default: 3000, 12 or 20)")
     parser.add_argument("--seed", type=int, default=0, help="of the random cases")
-    parser.add_argument("--out", type=Path, help="peers: results as JSON")
-    parser.add_argument("--stations", type=int, nargs="+", default=[400], help="peers: of copp-py (default: 400)")
     options = parser.parse_args()
     return 0 if _COMMANDS[options.what](options) else 1
 
@@ -69,7 +66,7 @@ def margins(options: argparse.Namespace) -> bool:
 
 def compared(options: argparse.Namespace) -> bool:
     """Compare with other retimers."""
-    peers.compare(options.count, options.seed, options.out, options.stations)
+    peers.compare(options.count, options.seed)
     return True
 
 

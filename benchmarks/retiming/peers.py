@@ -24,7 +24,7 @@ from .executed import executed_points
 from .paths import Limits, as_limits, random_limits, random_path, states_of
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
-_LINEARIZATIONS = 4
+_LINEARIZATIONS, _STATIONS = 4, 400
 _REPEATS = 5
 _TICK_S = 0.01
 Row = dict[str, object]
@@ -44,18 +44,14 @@ class Case(NamedTuple):
     limits: Limits
 
 
-def compare(count: int | None, seed: int, out: Path | None, stations: list[int]) -> None:
+def compare(count: int | None, seed: int) -> None:
     """Print and write all rows."""
-    parts = (
-        toppra_rows(count or 20, seed),
-        *(copp_rows(count or 8, seed, each) for each in stations),
-        ruckig_rows(count or 20, seed),
-    )
+    parts = toppra_rows(count or 20, seed), copp_rows(count or 8, seed), ruckig_rows(count or 20, seed)
     rows = []
     for row in chain(*parts):
         rows.append({name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()})
         print(", ".join(f"{name}: {value}" for name, value in rows[-1].items()), flush=True)
-    path = out or RESULTS / report.machine_name() / "retiming.json"
+    path = RESULTS / report.machine_name() / "retiming.json"
     report.write(rows, path)
     print(path)
 
@@ -89,35 +85,35 @@ def toppra_rows(count: int, seed: int) -> Iterator[Row]:
         yield _row("toppra, order 2", dof, rows, found)
 
 
-def copp_rows(count: int, seed: int, stations: int) -> Iterator[Row]:
-    """Compare order 3 with copp-py on a grid of so many stations."""
+def copp_rows(count: int, seed: int) -> Iterator[Row]:
+    """Compare order 3 with copp-py."""
     for dof, rows in ((2, 8), (7, 4), (7, 8), (14, 8)):
         found = []
         for way, limits in _paths(count, seed, rows, dof):
-            theirs_ms, theirs = _timed(partial(copp, way, limits, stations), repeats=1)
+            theirs_ms, theirs = _timed(partial(copp, way, limits), repeats=1)
             ours = _timed(partial(retime, torch.tensor(way)[None], as_limits(limits), threads=1))
             found.append(Case(*ours, *ours, theirs_ms, theirs, limits))
-        yield _row(f"copp-py TOPP3-SOCP, {stations} stations, order 3", dof, rows, found)
+        yield _row(f"copp-py TOPP3-SOCP, {_STATIONS} stations, order 3", dof, rows, found)
 
 
-def copp(way: np.ndarray, limits: Limits, stations: int) -> Points | None:
+def copp(way: np.ndarray, limits: Limits) -> Points | None:
     """The motion by its stations; None if it fails."""
     import copp_py
 
     knots, dof = _knots(way), way.shape[1]
     path = CubicSpline(knots, way, bc_type="natural")
-    s = np.linspace(0, knots[-1], stations)
+    s = np.linspace(0, knots[-1], _STATIONS)
     each = [np.ascontiguousarray(path(s, n)) for n in range(4)]
-    robot = copp_py.Robot(dof, capacity=stations)
+    robot = copp_py.Robot(dof, capacity=_STATIONS)
     robot.append_s(s)
     robot.set_q(*each[:3], 0, dddq=each[3])
-    everywhere = {"start_idx_s": 0, "length": stations}
+    everywhere = {"start_idx_s": 0, "length": _STATIONS}
     robot.add_velocity_limits(limits["velocity"], -limits["velocity"], **everywhere)
     robot.add_acceleration_limits(limits["acceleration"], -limits["deceleration"], **everywhere)
     robot.add_jerk_limits(limits["jerk"], -limits["jerk"], **everywhere)
     second, third = copp_py.solver.topp2_ra, copp_py.solver.topp3_socp
     try:
-        problem = second.Problem(robot.constraints, idx_s_interval=(0, stations - 1), a_boundary=(0.0, 0.0))
+        problem = second.Problem(robot.constraints, idx_s_interval=(0, _STATIONS - 1), a_boundary=(0.0, 0.0))
         guess = {"a_linearization": second.solve(problem, second.Options())}
         for _ in range(_LINEARIZATIONS):
             profile = third.solve(third.Problem(robot.constraints, **guess))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import runpy
 from collections.abc import Iterator, Sequence
-from functools import partial
-from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.kernels import MAPS, quadratic_cost
+from traj_integrator_ros.kernels import MAPS
 
 from ..problems import DOF, DT, HORIZON, Problem
 from ..registry import CannotRun, Case, Contender
@@ -26,8 +21,6 @@ SMALL_BATCH, REPLAY_MOST_US = 64, 10.0
 BATCHES = (1, 10, SMALL_BATCH, 1000, 10_000, 100_000)
 ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
 """Denser where the device may begin to win."""
-WORKLOAD_BATCHES = (500, 2000, 10_000, 100_000)
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DEVICE = "cuda"
 
 
@@ -80,36 +73,6 @@ def cuda_engine(quick: bool) -> Iterator[Case]:
         problem = Problem("clique", batch, HORIZON, DOF)
         ways = [by_engine(problem, engine, name, copies=True) for name, engine in engines.items()]
         yield problem.case("engine, host to host", *ways)
-
-
-def cuda_workloads(quick: bool) -> Iterator[Case]:
-    """Sampling and descent in process (`examples/on_device.py`): what crosses the bus does not depend on the batch."""
-    needs_device()
-    on_device = runpy.run_path(str(EXAMPLES / "on_device.py"))
-    start, goal = np.zeros((2, DOF)), np.full(DOF, 0.3)
-    batches = WORKLOAD_BATCHES[:1] if quick else WORKLOAD_BATCHES
-    for name, batch in itertools.product(("Sampler", "Descent"), batches):
-        ways = []
-        for device in (DEVICE, "cpu"):
-            made = on_device[name](DOF, batch, device)
-            run = partial(improved, made) if name == "Sampler" else made.optimize
-            check = partial(costs_what_it_says, on_device, start, goal)
-            ways.append(Contender(device, partial(run, start, goal), check))
-        yield Case(f"{name} of examples/on_device.py", batch, HORIZON, DOF, ways[0], (ways[1],), device=DEVICE)
-
-
-def improved(sampler: object, start: np.ndarray, goal: np.ndarray) -> list[object]:
-    """An improvement: the plan before it, with its cost."""
-    before = sampler.velocities
-    return [sampler.improve(start, goal), before]
-
-
-def costs_what_it_says(on_device: dict[str, object], start: np.ndarray, goal: np.ndarray, found: Sequence) -> None:
-    """Check the cost of a plan in float64."""
-    cost, plan = found
-    rows, terms = torch.from_numpy(start)[:, None], on_device["cost_of"](torch.from_numpy(goal))
-    exact = quadratic_cost(plan.double()[None], *rows, cost=terms, control_map="velocity", dt=on_device["STEP"])
-    assert abs(cost - float(exact)) <= 1e-4 * float(exact), f"the cost is off: {cost}, not {float(exact)}"
 
 
 def most_elements() -> int:
