@@ -105,10 +105,11 @@ class Pace:
         self._action, before = action, rows[-1] - rows[-2]
         off = action - rows[-1] - before  # from where the motion would go on
         jumps = np.abs(off) > self._most_off
-        far = jumps & (np.abs(off) + _ROWS * np.abs(before) > self._reach)
+        far = jumps & (np.abs(off) > self._reach)
         action = np.where(far, rows[-1] + before + np.clip(off, -self._reach, self._reach), action)
-        # After one jump the motion goes on as before, after two in a row as from one to the other; far ones are goals.
-        step = np.where(far, 0.0, np.where(self._jumped, before + off, before))
-        line = action - step * np.arange(len(rows), 0, -1)[:, None]
+        # After one jump the motion goes on as before, after two in a row as from one to the other.
+        line = action - np.where(self._jumped, before + off, before) * np.arange(len(rows), 0, -1)[:, None]
         self._rows, self._jumped = np.vstack([np.where(jumps, line, rows), action])[-_ROWS:], jumps & ~far
+        if far.any():
+            self._rows[:] = action  # one position: as fast as limits allow, and not beyond it
         return np.vstack([self._rows, 2 * action - self._rows[-2]]), self._due_ns - _ROWS * period_ns
