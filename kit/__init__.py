@@ -1,5 +1,5 @@
-"""Traffic around a node: its process, a ROS client, and the roles of player, planner, optimizer, controller and ledger.
+"""Traffic around a node: its process, a ROS client, models of a controller and an arm, and stand-ins.
 
-Tests, soak, benchmarks and rig use it, and its models of a controller and an arm. It is not part of the package. From
-the package it imports client, motions, tools and what these need, but not the node's room.
+Tests, soak, benchmarks and rig use it. It is not part of the package. From the package it imports client, motions,
+tools and what these need, but not the node's room.
 """

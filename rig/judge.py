@@ -1,4 +1,4 @@
-"""Rules for commands, cycle by cycle, for the rig's replay of messages, and for simulated streams.
+"""Rules for commands, cycle by cycle, of the rig's player and of simulated streams.
 
 Velocity, acceleration and jerk are differences of commanded positions from cycle to cycle: a jump is in them, too. A
 motion is judged by its limits, continuity, rest, goals and holds, by as much as quantization, transport and the
