@@ -166,7 +166,7 @@ def test_an_action_that_jumps_is_blended_into_like_a_chunk(jump: float, closed: 
 
     both.play(2.5, PERIOD_S, act)
     assert (both.arm.rejected, both.arm.pace.late) == (0, 0)
-    assert 0.0 < sent[-1][0] - both.simulated.position[0] < (1 + DELAY) * 0.02, "less than two periods behind"
+    assert 0.0 < sent[-1][0] - both.simulated.place[0] < (1 + DELAY) * 0.02, "less than two periods behind"
     both.simulated.assert_within(LIMITS, both.begin)
 
 
