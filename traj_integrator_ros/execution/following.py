@@ -46,7 +46,8 @@ def follow(
         bandwidth: of the decay of differences, Hz.
         floating: joints that follow velocities only, bool `[D]`, so that their position is where these lead; None: no
             joint does.
-        most_apart: the largest distance that bounds may add to that from a plan beyond them, rad, `[D]`.
+        most_apart: the largest distance that bounds may add to that from a plan beyond them, rad, `[D]`; where only the
+            stop after it leads beyond them, joints leave the plan as early as they have to.
 
     """
     state, begin, tau = np.array(start.known), np.array(plan.begin), 1 / (2 * np.pi * bandwidth)
@@ -71,7 +72,8 @@ def follow(
         until = _end(plan, until)
         if (found := _blended(state, plan, bounds, tau, kinds, until)) is not None:
             motion, apart = found
-            return None if (apart > most_apart).any() else motion
+            far = apart > most_apart
+            return None if far.any() and not bounds.kept_by(plan.valid.planned)[far].all() else motion
         if not plan.ends_at_rest and until >= plan.duration:
             break
         until *= 2

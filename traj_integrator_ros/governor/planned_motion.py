@@ -138,7 +138,7 @@ class _Blend(NamedTuple):
         """
         warns, fault = self.parameters.limits_action == ACTION_WARN, ""
         if at_points := self.task.plan.is_complete or not meant.with_accelerations or warns:
-            fault = find_motion_violation(meant.valid, self.limits, steps=not self.keeps_limits)
+            fault = find_motion_violation(meant.valid.planned, self.limits, steps=not self.keeps_limits)
             if fault and not warns:
                 return Found(None, meant, passes=passes, fault=fault)
         motion = self._followed(meant, np.inf if warns else self.most_apart)
@@ -180,7 +180,7 @@ class _Blend(NamedTuple):
             if not (np.abs(state.beyond(motion.begin)) > SAME)[:orders].any():
                 return motion
         if self.keeps_limits or self.parameters.limits_action == ACTION_WARN:
-            bounds = bounds.containing(*extremes(motion.valid)[:, 0])
+            bounds = bounds.containing(*extremes(motion.valid.planned)[:, 0])
         return follow(state, motion, bounds, self.parameters.publish_bandwidth, self.task.floating, most_apart)
 
 
