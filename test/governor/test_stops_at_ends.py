@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from execution_cases import BANDWIDTH, motion_of_actions
+from execution_cases import BANDWIDTH, cubic_spline, motion_of_actions
 
 from traj_integrator_ros.execution.bounds import Bounds
 from traj_integrator_ros.execution.following import follow
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.governor.stop import stopped_at_end
 from traj_integrator_ros.requests.rejection import Rejected
 

@@ -96,14 +96,6 @@ class Limits:
         rounding = np.array([POSITION_ROUNDING, 0.0, 0.0, 0.0])[:, None]
         return self.sides + (relative * _finite(np.abs(self.sides)) + rounding) * OUTWARD
 
-    def raised_to(self, motion: Motion) -> Limits:
-        """Return the same limits with velocities, accelerations and jerks raised to those of a motion."""
-        largest = np.abs(extremes(motion)).max(axis=0)
-        orders = {"velocity": 1, "acceleration": 2, "deceleration": 2, "jerk": 3}
-        given = {name: getattr(self, name) for name in orders}
-        raised = {name: np.maximum(most, largest[orders[name]]) for name, most in given.items() if most is not None}
-        return replace(self, **raised)
-
     def containing(self, least: np.ndarray | None, most: np.ndarray | None) -> Limits:
         """Return the same limits with positions widened to contain others, `[D]`; None: they need not be wider."""
         low, high = self.position_min, self.position_max
