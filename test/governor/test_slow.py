@@ -175,11 +175,15 @@ def test_a_plan_with_a_kink_is_slowed_from_a_motion() -> None:
     many = {f"limits__{kind}": [float(value)] * dof for kind, value in zip(kinds, most[:, 0], strict=True)}
     node = SimulatedNode(dof=dof, start_from="previous", state_timeout=0.0, limits__start_deviation=0.0, **many)
     node.measure(0.0)
-    slowed = 0
+    slowed = refused = 0
     for begin in (0.5, 0.6, 0.7, 0.8, 0.84, 0.88, 0.9, 0.92):
         times = begin + 0.02 * np.arange(1, count + 1)[:, None]
         rows = 1.3 * np.sin(times * (1 + 0.1 * np.arange(dof))) * np.minimum(times, 1.0) ** 3
-        made = node.send(rows, now=NOW_S + begin, stamp=NOW_S + begin)  # None: it waits
+        try:
+            made = node.send(rows, now=NOW_S + begin, stamp=NOW_S + begin)  # None: it waits
+        except Rejected:
+            refused += 1
+            continue
         slowed += made is not None and made.delay > 0
         assert made is None or (largest(made.motion) <= KEPT * most).all()
-    assert slowed >= 4
+    assert slowed >= 4 and refused <= 1, "the motion in execution may leave a blend no room"

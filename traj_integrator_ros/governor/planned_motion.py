@@ -169,7 +169,9 @@ class _Blend(NamedTuple):
         try:
             slowed = slow(valid, rates, self.parameters.joint_names, marks=passes - begins)
             later = slowed.motion if meant.plan_from <= 0 else slowed.motion.from_time(-meant.plan_from)
-            found = self.judged(later._replace(start_ns=meant.start_ns), begins + slowed.passes)
+            later = later._replace(start_ns=meant.start_ns)
+            own = assumed.containing(*self.bounds.range_of("position")).raised_to(later.valid)
+            found = self._replace(bounds=own).judged(later, begins + slowed.passes)
         except Rejected as refused:
             fault = f"{fault}; it cannot be slowed (speeds as parts of the plan's): {refused.message}"
             raise Rejected(RejectionReason.LIMITS, fault) from None
