@@ -11,7 +11,6 @@ import itertools
 import pytest
 import torch
 from integration_cases import OUT_NAMES, STEP_KERNELS, squares
-from torch.autograd import forward_ad
 from torch.testing import assert_close
 
 EACH_KERNEL = pytest.mark.parametrize("case", STEP_KERNELS, ids=str)
@@ -211,21 +210,6 @@ def test_buffers_that_overlap_arguments_are_written_after_reading(case, argument
 
 
 # Autograd and its transforms -------------------------------------------------------------------------------------
-
-
-@EACH_KIND
-def test_forward_mode_is_the_map_of_the_tangents(case):
-    arguments, tangents = case.arguments(requires_grad=True), case.arguments(seed=1)
-    buffers, grad_buffer = case.buffers(arguments.action), torch.empty_like(arguments.action).detach()
-    tangents.traj_dt = arguments.traj_dt
-    expected = case.apply(tangents)
-    for _ in range(2):  # the second time over buffers that the first call has written
-        with forward_ad.dual_level():
-            pairs = zip(arguments.tensors[:4], tangents.tensors[:4], strict=True)
-            duals = [forward_ad.make_dual(*pair) for pair in pairs]
-            options = {"start_idx": arguments.start_idx, "buffers": buffers, "grad_buffer": grad_buffer}
-            outputs = case(*duals, arguments.traj_dt, **options)
-            assert_close(tuple(forward_ad.unpack_dual(output).tangent for output in outputs), tuple(expected))
 
 
 @EACH_KIND

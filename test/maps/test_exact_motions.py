@@ -9,6 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.polynomial.polynomial import polyder, polyval
+from scipy.special import factorial
 from torch import Tensor
 
 from traj_integrator_ros.kernels import acceleration_step, clique_central_step, clique_step, jerk_step, velocity_step
@@ -22,50 +24,27 @@ ANY_SIZE = {
 }
 
 
-def motion(coefficients: Tensor, time: Tensor, order: int = 0) -> Tensor:
+def motion(c: Tensor, time: Tensor, order: int = 0) -> Tensor:
     """Derivative `order` of the polynomial `sum_k c[k] t^k / k!`: coefficients [K, B, D], time [H] -> [B, H, D]."""
-    terms = coefficients[order:]
-    value = torch.zeros(terms.shape[1], len(time), terms.shape[2], dtype=torch.float64)
-    factor = torch.ones_like(time)
-    for k, term in enumerate(terms):
-        value = value + term[:, None] * factor[:, None]
-        factor = factor * time / (k + 1)
-    return value
+    terms = polyder(c.numpy() / factorial(np.arange(len(c)))[:, None, None], order)
+    return torch.from_numpy(polyval(time.numpy(), terms)).mT
 
 
+# Backward differences give velocities between the rows, and the start's own at the first; the last rows of central
+# differences hold the last point.
+@pytest.mark.parametrize(("step", "degree", "before"), [(clique_step, 2, 0), (clique_central_step, 3, 1)])
 @settings(max_examples=60, deadline=None)
 @given(**ANY_SIZE)
-def test_backward_differences_return_a_sampled_quadratic(batch, horizon, dof, dt, seed):
-    generator = torch.Generator().manual_seed(seed)
-    c = torch.randn(3, batch, dof, generator=generator, dtype=torch.float64)
-    time = torch.arange(horizon + 1, dtype=torch.float64) * dt
-    trajectory = clique_step(motion(c, time[1:]), *c, dt=dt)
-    midpoints = time[:horizon] - dt / 2
-    midpoints[0] = 0.0  # row 0 is the start itself
-    rounding = 1e-14 * (1 + c.abs().sum() * (1 + time[-1] ** 2))
-    torch.testing.assert_close(trajectory.velocity, motion(c, midpoints, 1), rtol=0, atol=float(rounding / dt))
-    torch.testing.assert_close(
-        trajectory.acceleration, c[2][:, None].expand(-1, horizon, -1), rtol=0, atol=float(4 * rounding / dt**2)
-    )
-    assert trajectory.jerk.abs().max() <= 8 * rounding / dt**3
-
-
-@settings(max_examples=60, deadline=None)
-@given(**ANY_SIZE)
-def test_central_differences_return_a_sampled_cubic_exactly_up_to_the_hold(batch, horizon, dof, dt, seed):
-    generator = torch.Generator().manual_seed(seed)
-    c = torch.randn(4, batch, dof, generator=generator, dtype=torch.float64)
-    time = (torch.arange(horizon + 4, dtype=torch.float64) - 1) * dt
-    trajectory = clique_central_step(motion(c, time[2 : horizon + 2]), *c, dt=dt)
-    free = slice(0, horizon)  # stencils that do not reach the held points
-    rounding = 1e-14 * (1 + c.abs().sum() * (1 + time[-1].abs() ** 3))
+def test_differences_return_a_sampled_polynomial(step, degree, before, batch, horizon, dof, dt, seed):
+    c = torch.randn(degree + 1, batch, dof, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    time = (torch.arange(horizon + 1 + 2 * before) - before) * torch.tensor(dt, dtype=torch.float64)
+    trajectory = step(motion(c, time[1 + before : horizon + 1 + before]), *c, dt=dt)
+    rounding = 1e-14 * float(1 + c.abs().sum() * (1 + time[-1] ** degree))
     for order, output in enumerate(trajectory):
-        torch.testing.assert_close(
-            output[:, free], motion(c, time[free], order), rtol=0, atol=float(8 * rounding / dt**order)
-        )
-    held = trajectory.position[:, -1]
-    torch.testing.assert_close(held, motion(c, time[horizon + 1 : horizon + 2])[:, 0], rtol=1e-12, atol=1e-12)
-    assert trajectory.velocity[:, -1].abs().max() == 0
+        between_rows = step is clique_step and order == 1
+        when = (time[:horizon] - dt / 2).clamp(min=0) if between_rows else time[:horizon]
+        atol = (8 if before else (1, 1, 4, 8)[order]) * rounding / dt**order
+        torch.testing.assert_close(output[:, :horizon], motion(c, when, order), rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize(("step", "orders"), [(velocity_step, 2), (acceleration_step, 3), (jerk_step, 3)])
