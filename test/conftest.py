@@ -20,8 +20,8 @@ import pytest
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 # kit, benchmarks, rig and soak are tools of the repository and not installed with the package
 sys.path.append(str(PROJECT_ROOT))
-# The tests of maps and engine use the cases of the kernels, and many rooms use the fixtures of the node.
-sys.path += [str(PROJECT_ROOT / "test" / room) for room in ("kernels", "node")]
+# Tests of many rooms use the cases of the kernels and the engine, and the fixtures of the node.
+sys.path += [str(PROJECT_ROOT / "test" / room) for room in ("kernels", "engine", "node")]
 
 # Their assertions explain themselves as those of a test module do.
 pytest.register_assert_rewrite("hostile_messages", "scenarios")

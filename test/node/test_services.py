@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from engine_cases import EngineCase
 from node_fixtures import changed, table
 from ros_client import RosClient
 
@@ -14,22 +15,12 @@ from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Retime
 from traj_integrator_ros.client import ORDERS, SECOND_NS, Gradient, Refused, packed, sequence, set_stamp
-from traj_integrator_ros.kernels import ControlMap, ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
+from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
 
 pytestmark = pytest.mark.ros
 DOF = 3
 ORDER = ("joint_b", "joint_c", "joint_a")
-INDICES = {"start_index": [0, 1, 1, 0], "goal_index": [1, 0, 1, 1]}
 KINDS = {"numpy": np.asarray, "torch": torch.tensor}
-
-
-def test_integrate_answers_what_the_topic_publishes(client: RosClient) -> None:
-    message = sequence(np.random.default_rng(0).normal(size=(3, 5, DOF)), dt=[0.1])
-    message.header.stamp.sec = 77
-    batch, _ = client.answer(message)
-    response = client.integrate(message)
-    assert response.success and response.message == ""
-    assert response.trajectory == batch
 
 
 def test_the_observation_may_be_any_joint_state_however_fast_they_come(client: RosClient) -> None:
@@ -52,37 +43,20 @@ def test_the_observation_may_be_any_joint_state_however_fast_they_come(client: R
             assert not answer.success and answer.message.startswith("no_observation: ") and told in answer.message
 
 
-def leaves_of(space: ControlSpace, kernel: ControlMap, dt: tuple[int, ...]) -> dict[str, torch.Tensor]:
-    """Numbers of four trajectories `[6, DOF]` with every optional argument, by the names of the kernels' arguments.
-
-    They are in float64, and such as a message has them; dt has this shape, `[4]` is one for each trajectory.
-    """
-    rng = np.random.default_rng(space.value)
-    numbers = {"action": rng.normal(size=(4, 6, DOF))}
-    numbers |= {f"start_{part}": rng.normal(size=(2, DOF)) for part in ORDERS[:3]}
-    numbers |= {f"goal_{part}": rng.normal(size=(2, DOF)) for part in kernel.goal}
-    numbers["dt"] = rng.uniform(0.05, 0.1, (4, 1) if dt == (4,) else dt)
-    return {
-        name: torch.tensor(np.float32(values), dtype=torch.float64).requires_grad_() for name, values in numbers.items()
-    }
+def case_of(space: ControlSpace, dt: str) -> EngineCase:
+    """Four trajectories with every optional argument, in numbers that a message has."""
+    kernel = control_map(space)
+    ends = {"start": "pool", "goal": "pool" if kernel.goal else ""}
+    return EngineCase(kernel, batch=4, dof=DOF, dt=dt, **ends, seed=space.value)
 
 
-def indices(kernel: ControlMap) -> dict[str, list[int]]:
-    return dict(list(INDICES.items())[: 2 if kernel.goal else 1])
-
-
-def fields_of(leaves: dict[str, torch.Tensor], kernel: ControlMap, space: ControlSpace) -> dict[str, object]:
+def fields_of(case: EngineCase, leaves: dict[str, torch.Tensor]) -> dict[str, object]:
     """The keyword arguments of `sequence`, with joints in another order."""
-    found = {
-        name.removeprefix("start_"): values.detach().numpy() for name, values in leaves.items() if name != "action"
-    }
-    if found["dt"].shape == (4, 1):
+    named = (pair for pair in leaves.items() if pair[0] != "action")
+    found = {name.removeprefix("start_"): values.detach().numpy() for name, values in named}
+    if case.dt == "[B, 1]":
         found |= {"dt": found["dt"][:, 0], "dt_per": "trajectory"}
-    return {**found, **indices(kernel), "control_space": space, "joint_names": ORDER}
-
-
-def tensors(kernel: ControlMap) -> dict[str, torch.Tensor]:
-    return {name: torch.tensor(rows) for name, rows in indices(kernel).items()}
+    return {**found, **case.indices, "control_space": case.kernel.control_space, "joint_names": ORDER}
 
 
 def assert_gradients(found: Gradient, expected: dict[str, torch.Tensor], kind: str) -> None:
@@ -99,24 +73,18 @@ def assert_gradients(found: Gradient, expected: dict[str, torch.Tensor], kind: s
 @pytest.mark.parametrize(
     ("space", "dt", "kind"),
     [
-        (ControlSpace.POSITION, (4,), "numpy"),
-        (ControlSpace.JERK, (4, 6), "torch"),
-        (ControlSpace.BSPLINE, (4,), "numpy"),
+        (ControlSpace.POSITION, "[B, 1]", "numpy"),
+        (ControlSpace.JERK, "[B, H]", "torch"),
+        (ControlSpace.BSPLINE, "[B, 1]", "numpy"),
     ],
 )
 def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
-    client: RosClient, space: ControlSpace, dt: tuple[int, ...], kind: str
+    client: RosClient, space: ControlSpace, dt: str, kind: str
 ) -> None:
-    kernel = control_map(space)
-    leaves = leaves_of(space, kernel, dt)
-    fields, actions = fields_of(leaves, kernel, space), KINDS[kind](leaves["action"].detach().numpy())
-    rng = np.random.default_rng(space.value)
-    upstream = rng.normal(size=(4, 4, kernel.output_horizon(6), DOF)).astype(np.float32)
-    others = dict(leaves)
-    outputs = kernel.step(others.pop("action"), **others, **tensors(kernel))
-    cost = sum((torch.from_numpy(g) * output).sum() for g, output in zip(upstream, outputs, strict=True))
-    expected = dict(zip(leaves, torch.autograd.grad(cost, list(leaves.values())), strict=True))
-    given = dict(zip(ORDERS, upstream, strict=True))
+    case = case_of(space, dt)
+    leaves, exact = case.leaves(), case.expected(torch.float64)
+    fields, actions = fields_of(case, leaves), KINDS[kind](leaves["action"].detach().numpy())
+    expected, given = dict(zip(leaves, exact[4:], strict=True)), dict(zip(ORDERS, case.upstream(), strict=True))
     assert_gradients(client.services.compute_gradient(actions, given, **fields), expected, kind)
     found = client.services.integrate(actions, **fields)
     message = sequence(actions, **fields)
@@ -124,10 +92,10 @@ def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
     without = client.services.compute_gradient(message, given)
     del expected["dt"]
     assert_gradients(without, expected, "numpy")
-    assert found.joint_names == ORDER and found.time_from_start.shape == (4, kernel.output_horizon(6))
-    for values, exact in zip(found.outputs, outputs, strict=True):
+    assert found.joint_names == ORDER and found.time_from_start.shape == exact[0].shape[:2]
+    for values, output in zip(found.outputs, exact[:4], strict=True):
         assert type(values) is type(actions)
-        np.testing.assert_allclose(values, exact.detach(), rtol=1e-4, atol=1e-3 * float(exact.detach().abs().max()))
+        np.testing.assert_allclose(values, output, rtol=1e-4, atol=1e-3 * float(output.abs().max()))
 
 
 def test_violated_limits_are_counted_where_they_are_to_warn(client: RosClient, shared_node: NodeProcess) -> None:
@@ -142,32 +110,37 @@ def test_violated_limits_are_counted_where_they_are_to_warn(client: RosClient, s
 @pytest.mark.parametrize(
     ("space", "dt", "kind"),
     [
-        (ControlSpace.POSITION, (6,), "torch"),
-        (ControlSpace.ACCELERATION, (6,), "numpy"),
-        (ControlSpace.BSPLINE, (4,), "numpy"),
+        (ControlSpace.POSITION, "[H]", "torch"),
+        (ControlSpace.ACCELERATION, "[H]", "numpy"),
+        (ControlSpace.BSPLINE, "[B, 1]", "numpy"),
     ],
 )
 def test_evaluate_is_the_quadratic_cost_with_its_gradients(
-    client: RosClient, space: ControlSpace, dt: tuple[int, ...], kind: str
+    client: RosClient, space: ControlSpace, dt: str, kind: str
 ) -> None:
-    rng, kernel = np.random.default_rng(space.value), control_map(space)
-    batch, points, bound = 4, kernel.output_horizon(6), rng.random(DOF)
-    leaves = leaves_of(space, kernel, dt)
-    fields, actions = fields_of(leaves, kernel, space), KINDS[kind](leaves["action"].detach().numpy())
+    rng, case = np.random.default_rng(space.value), case_of(space, dt)
+    batch, points, bound = case.batch, case.kernel.output_horizon(case.horizon), rng.random(DOF)
+    bound[0] = np.inf
+    leaves = case.leaves()
+    fields, actions = fields_of(case, leaves), KINDS[kind](leaves["action"].detach().numpy())
+
+    def sent(values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.float64(np.float32(values)))
 
     def term(**values: np.ndarray) -> CostTerm:
-        return CostTerm(**{name: torch.from_numpy(np.float64(np.float32(one))) for name, one in values.items()})
+        return CostTerm(**{name: sent(one) for name, one in values.items()})
 
     cost = QuadraticCost(
         position=term(weight=rng.random((batch, points, DOF)), target=rng.normal(size=DOF)),
         velocity=term(terminal_weight=rng.random((batch, DOF)), target=rng.normal(size=(points, DOF))),
         acceleration=term(limit_weight=rng.random(DOF), lower=-bound, upper=bound),
         jerk=term(weight=1e-3 * rng.random((points, DOF))),
+        duration_weight=0.5 if kind == "torch" else sent(rng.random(batch)),
     )
-    wanted = quadratic_cost(**leaves, cost=cost, control_map=kernel, **tensors(kernel))
+    wanted = quadratic_cost(**leaves, cost=cost, control_map=case.kernel, **case.indices)
     gradients = dict(zip(leaves, torch.autograd.grad(wanted.sum(), list(leaves.values())), strict=True))
     whole = client.services.integrate(actions, outputs=["velocity", "acceleration"], **fields)
-    for wants in (("action",), ("start", "goal"), ("action", "start", "goal", "dt")):
+    for wants in (("action",), ("start",), ("goal", "dt"), ("action", "start", "goal", "dt")):
         asked = {"gradients": wants, "rows": [3, 1], "outputs": ["velocity"], "violations": ["acceleration"]}
         found = client.services.evaluate(actions, cost, **asked, **fields)
         np.testing.assert_allclose(found.cost, wanted.detach().numpy(), rtol=1e-5)

@@ -48,6 +48,7 @@ def test_numbers_over_the_wire_are_those_of_the_kernels(client: RosClient, space
     assert (batch.batch, batch.horizon, list(batch.joint_names)) == (4, rows, client.joint_names)
     assert batch.header.stamp.sec == 1234
     assert np.allclose(batch.time_from_start, 0.05 * np.arange(rows))
+    assert client.integrate(message).trajectory == batch, "the service answers what the topic publishes"
 
 
 def test_a_sequence_starts_from_the_latest_state_in_its_own_columns(client: RosClient) -> None:
