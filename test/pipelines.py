@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor as Threads
 from concurrent.futures import Future
 
@@ -118,11 +118,8 @@ class SimulatedNode:
         `only_asked`: returns what says whether it could be published (as_published); `only_checked`: asks that once.
         None: it has to wait.
         """
-        data = np.asarray(actions, np.float32)
-        rows = [np.asarray(row, np.float32).ravel() for row in start] + [NONE] * (3 - len(start))
-        steps = np.atleast_1d(np.asarray(dt, np.float32))
-        fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
-        request = self.pipeline.checked(fields._replace(**fields_of_splines), ns(stamp), ns(now))
+        fields = sequence_fields(actions, start, space, dt, **fields_of_splines)
+        request = self.pipeline.checked(fields, ns(stamp), ns(now))
         self.pipeline.batches.started(request, lambda: ns(now))
         if only_asked:
             return self.pipeline.publishable(request, ns(stamp), ns(now))
@@ -225,6 +222,22 @@ class ArmLoop:
                     self.refused.append(rejected)
             self.commands.append(position)
             self.time = round(self.time + 0.01, 2)
+
+
+def sequence_fields(
+    actions: object,
+    start: Sequence[object] = (),
+    space: ControlSpace = ControlSpace.POSITION,
+    dt: object = (),
+    **more: object,
+) -> SequenceFields:
+    """The fields of a message with actions `[batch, horizon, dof]`, or `[horizon, dof]`, and some rows of the start."""
+    data = np.asarray(actions, np.float32)
+    sizes = (1, *data.shape)[-3:-1]
+    rows = [np.asarray(row, np.float32).ravel() for row in start] + [NONE] * (3 - len(start))
+    steps = np.atleast_1d(np.asarray(dt, np.float32))
+    fields = SequenceFields((), space.value, *sizes, steps, *rows, np.zeros(0, np.uint32), data.ravel())
+    return fields._replace(**more)
 
 
 GIVEN = {"velocity": [2.0, 1.0], "acceleration": [8.0, 4.0], "jerk": [80.0, 60.0]}

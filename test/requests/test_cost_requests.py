@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipelines import NONE, SimulatedNode
+from pipelines import SimulatedNode, sequence_fields
 
 from traj_integrator_ros.engine.call import Wanted
 from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost
@@ -15,27 +15,22 @@ from traj_integrator_ros.requests.rejection import Rejected
 from traj_integrator_ros.requests.sequences import SequenceFields
 
 BATCH, HORIZON, DOF = 3, 4, 2
-NO_INDEX = np.zeros(0, np.uint32)
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
 
 
 def sequence(names: tuple[str, ...] = (), dt: float = 0.1, scale: float = 1.0) -> SequenceFields:
     """Random accelerations from rest at 0."""
-    data = np.random.default_rng(0).normal(scale=scale, size=(BATCH, HORIZON, DOF)).astype(np.float32)
-    start = np.zeros(DOF, np.float32)
-    steps = np.array([dt], np.float32)
-    space = ControlSpace.ACCELERATION.value
-    return SequenceFields(names, space, BATCH, HORIZON, steps, start, start, NONE, NO_INDEX, data.ravel())
+    data = np.random.default_rng(0).normal(scale=scale, size=(BATCH, HORIZON, DOF))
+    return sequence_fields(data, np.zeros((2, DOF)), ControlSpace.ACCELERATION, dt, joint_names=names)
 
 
 def request(
-    duration_weight: object = (), rows: object = (), violations: bool = True, violation_fields: int = 0,
-    want_dt: bool = False, **terms: dict[str, object],
-) -> EvaluationFields:  # fmt: skip
+    duration_weight: object = (), rows: object = (), violations: bool = True, violation_fields: int = 0, **terms: object
+) -> EvaluationFields:
     """Terms by the names of outputs, their fields by name."""
     given = [[np.float32(terms.get(name, {}).get(field, ())) for field in CostTerm._fields] for name in OUTPUTS]
     cost = QuadraticCost(*(CostTerm(*fields) for fields in given), np.float32(duration_weight))
-    return EvaluationFields(cost, Wanted(action=True, dt=want_dt), np.uint32(rows), 0, violations, violation_fields)
+    return EvaluationFields(cost, Wanted(action=True), np.uint32(rows), 0, violations, violation_fields)
 
 
 def evaluate(node: SimulatedNode, fields: SequenceFields, asked: EvaluationFields) -> EvaluatedBatch:
@@ -91,19 +86,6 @@ def test_limits_without_a_weight_cost_nothing():
     np.testing.assert_allclose(answer.fields["cost"], squares, rtol=1e-5)
     np.testing.assert_array_equal(answer.fields["cost"], without.fields["cost"])
     assert without.fields.keys() == {"cost", "grad_action"}
-
-
-@pytest.mark.parametrize("want_dt", [False, True], ids=["fused", "composed"])
-@pytest.mark.parametrize("weight", [[2.0], [1.0, -2.0, 0.5]], ids=["one", "of each"])
-def test_the_duration_is_weighed(limitless, weight, want_dt):
-    asked = request(duration_weight=weight, want_dt=want_dt, violations=False)
-    answer = evaluate(limitless, sequence(), asked)
-    np.testing.assert_allclose(answer.fields["cost"], np.broadcast_to(weight, BATCH) * 0.1 * (HORIZON - 1), rtol=1e-6)
-    assert not answer.fields["grad_action"].any()
-    if want_dt:
-        np.testing.assert_allclose(
-            answer.fields["grad_dt"], np.broadcast_to(weight, BATCH).sum() * (HORIZON - 1), rtol=1e-6
-        )
 
 
 @pytest.mark.parametrize(

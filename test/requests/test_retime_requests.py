@@ -105,6 +105,16 @@ def test_each_plan_of_a_batch_keeps_times_of_its_own(steps: np.ndarray) -> None:
     np.testing.assert_array_equal(found.result_velocity[41:], alone.result_velocity)
 
 
+def test_the_way_of_a_continuous_joint_is_followed_and_of_a_revolute_one_never() -> None:
+    path = np.array([[[3.0, 0.0], [3.2, 0.1], [3.4, 0.0]]])
+    wrapped = path - [2 * np.pi, 0.0] * (path > np.pi)
+    expected = answer(SimulatedNode(**LIMITED), path)
+    found, long = (answer(SimulatedNode(**LIMITED, limits__continuous=[joint]), wrapped) for joint in "ab")
+    np.testing.assert_allclose(found.duration, expected.duration, rtol=1e-6)
+    np.testing.assert_allclose(found.result_position, expected.result_position, atol=1e-6)
+    assert long.duration[0] > 4 * expected.duration[0]
+
+
 def test_a_path_beyond_position_limits_has_no_trajectory_others_do() -> None:
     found = answer(SimulatedNode(**LIMITED, limits__position_max=[0.9, 3.0]))
     assert found.status.tolist() == [POSITION, 0] and found.points.tolist()[0] == 0 < found.points[1]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import NONE, SimulatedNode, ns
+from pipelines import NONE, SimulatedNode, ns, sequence_fields
 
 from traj_integrator_ros.engine.call import Wanted
 from traj_integrator_ros.governor.committed import measured_at
 from traj_integrator_ros.governor.measured import JointStates
 from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost
 from traj_integrator_ros.requests.evaluation_requests import EvaluationFields
-from traj_integrator_ros.requests.retime_requests import RetimeFields
 from traj_integrator_ros.requests.sequences import SequenceFields
 
 NO_INDEX = np.zeros(0, np.uint32)
@@ -36,10 +35,7 @@ def turning(*joints: str) -> SimulatedNode:
 def fields(
     actions: np.ndarray, start: np.ndarray = STARTS, space: ControlSpace = ControlSpace.POSITION, **more: object
 ) -> SequenceFields:
-    batch, horizon, _ = actions.shape
-    data, rows = (np.asarray(values, np.float32).ravel() for values in (actions, start))
-    dt = np.array([0.1], np.float32)
-    return SequenceFields((), space.value, batch, horizon, dt, rows, NONE, NONE, NO_INDEX, data)._replace(**more)
+    return sequence_fields(actions, [start], space, 0.1, **more)
 
 
 def integrated(node: SimulatedNode, asked: SequenceFields) -> np.ndarray:
@@ -125,23 +121,6 @@ def test_a_cost_of_a_revolute_joint_goes_the_long_way() -> None:
     nodes = turning(), turning("b"), turning("a")
     costs = [node.pipeline.batches.evaluate(rest, asked, lambda: ns(100.0)).fields["cost"] for node in nodes]
     np.testing.assert_allclose(np.ravel(costs), [4 * (2 * np.pi) ** 2, 4 * (2 * np.pi) ** 2, 0.0], atol=1e-9)
-
-
-def test_retiming_follows_the_way_and_revolute_joints_never() -> None:
-    limits = {"limits.velocity": [2.0] * 2, "limits.acceleration": [5.0] * 2, "limits.jerk": [50.0] * 2}
-    path = np.array([[3.0, 0.0], [3.2, 0.1], [3.4, 0.0]])
-    numbers = dict.fromkeys(RetimeFields._fields[-6:-2], 0.0)
-
-    def retimed(joints: list[str], rows: np.ndarray) -> object:
-        arrays = [rows.ravel(), *[np.zeros(0)] * 6]
-        asked = RetimeFields((), 1, 3, *arrays, **numbers, order=0)
-        return SimulatedNode(**{"limits.continuous": joints, **limits}).pipeline.retiming(asked).answer()
-
-    expected = retimed([], path)
-    found = retimed(["a"], wrapped(path))
-    np.testing.assert_allclose(found.duration, expected.duration, rtol=1e-6)
-    np.testing.assert_allclose(found.result_position, expected.result_position, atol=1e-6)
-    assert retimed(["b"], wrapped(path)).duration[0] > 4 * expected.duration[0]
 
 
 def test_starts_of_a_pool_and_turns_between_start_and_actions_are_no_way() -> None:
