@@ -34,7 +34,10 @@ def joint_state(row: StateRow) -> dict[str, object]:
     return {"header": {"stamp": stamp, "frame_id": ""}, "name": list(row.names), **fields, "effort": []}
 
 
-def bag_of(folder: Path, topics: Mapping[str, Sequence[StateRow]], *, storage: str = "SQLITE3") -> Path:
-    """A bag of joint states by their topics, in the order of recording; the folder."""
+def bag_of(
+    folder: Path, topics: Mapping[str, Sequence[StateRow]], *others: tuple[str, str, list], **options: str
+) -> Path:
+    """A bag of joint states by their topics, and of other topics, in the order of recording; the folder."""
     messages = {topic: [(row.recorded_ns, joint_state(row)) for row in rows] for topic, rows in topics.items()}
-    return write_bag(folder, [(topic, JOINT_STATE, recorded) for topic, recorded in messages.items()], storage=storage)
+    states = [(topic, JOINT_STATE, recorded) for topic, recorded in messages.items()]
+    return write_bag(folder, [*states, *others], **options)

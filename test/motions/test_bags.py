@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joint_state_rows import joint_state, states
+from joint_state_rows import bag_of, states
 from recorded_messages import JOINT_STATE, JOINT_TRAJECTORY, TRAJECTORY_BATCH, Message, write_bag
 
 from traj_integrator_ros.motions.door import each_read, reading
@@ -58,16 +58,13 @@ def killed_recorder(bag: Path, kept: int = 30) -> Path:
 
 @pytest.fixture
 def bag(tmp_path: Path) -> Path:
-    recorded = [(row.recorded_ns, joint_state(row)) for row in states()]
-    return write_bag(tmp_path / "bag", [("/joint_states", JOINT_STATE, recorded)], storage="SQLITE3")
+    return bag_of(tmp_path / "bag", {"/joint_states": states()})
 
 
 @pytest.mark.parametrize("storage", ["SQLITE3", "MCAP"])
 def test_joint_states_or_trajectories_of_a_bag_come_first_as_asked(tmp_path: Path, storage: str) -> None:
-    recorded = [(row.recorded_ns, joint_state(row)) for row in states()]
-    plans = [(1, trajectory()), (2, trajectory(2.0))]
-    topics = [("/joint_states", JOINT_STATE, recorded), ("/plan", JOINT_TRAJECTORY, plans)]
-    bag = write_bag(tmp_path / "bag", topics, storage=storage)
+    plans = "/plan", JOINT_TRAJECTORY, [(1, trajectory()), (2, trajectory(2.0))]
+    bag = bag_of(tmp_path / "bag", {"/joint_states": states()}, plans, storage=storage)
     assert len(read_samples(bag, None, pytest.fail).time) == COUNT
     second = read_samples(bag, None, pytest.fail, 1, states_first=False)
     np.testing.assert_array_equal(second.position, 2 * POSITIONS)
@@ -126,10 +123,8 @@ def test_other_messages_than_the_metadata_counts_are_told_with_both_numbers(bag:
 
 
 def test_a_split_recording_is_read_as_a_whole(tmp_path: Path) -> None:
-    rows = [(row.recorded_ns, joint_state(row)) for row in states()]
-    parts = [
-        write_bag(tmp_path / f"p{k}", [("/joint_states", JOINT_STATE, rows[50 * k : 50 * k + 50])]) for k in (0, 1)
-    ]
+    rows = states()
+    parts = [bag_of(tmp_path / f"p{k}", {"/joint_states": rows[50 * k : 50 * k + 50]}) for k in (0, 1)]
     (second,) = parts[1].glob("*.db3")
     shutil.copy(second, parts[0] / "second.db3")
     (parts[0] / "metadata.yaml").unlink()
@@ -181,8 +176,7 @@ def write_whole(folder: Path, kind: str) -> Path:
     folder.mkdir()
     rows, (storage, compression, _) = states(), KINDS[kind]
     if storage:
-        topics = [("/joint_states", JOINT_STATE, [(row.recorded_ns, joint_state(row)) for row in rows])]
-        bag = write_bag(folder / "bag", topics, storage=storage, compression=compression)
+        bag = bag_of(folder / "bag", {"/joint_states": rows}, storage=storage, compression=compression)
         return killed_recorder(bag) if "log" in kind else bag
     times, position = [row.stamp_ns for row in rows], np.stack([row.position for row in rows])
     if kind == "a.csv":
