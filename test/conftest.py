@@ -56,8 +56,7 @@ def _missing_ros() -> str:
 if _missing_ros():
     collect_ignore = ["client", "node", "robustness", "wire"]
 else:
-    from control_msgs_package import report_type
-    from node_fixtures import client, connect, serve, shared_client, shared_node, start_node
+    from node_fixtures import client, connect, report_type, serve, shared_client, shared_node, start_node
 
     __all__ = ["client", "connect", "report_type", "serve", "shared_client", "shared_node", "start_node"]
 

@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy cannot be imported")
 pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interfaces cannot be imported")
 
-from control_msgs_package import report_type
+
 from lerobot_robot_ros2_control.arm import Arm
-from node_fixtures import JOINTS
+from node_fixtures import JOINTS, report_type
 from simulated_arm import RATE, SimulatedArm
 from test_what_an_arm_is_commanded import LIMITS, MakeArm, arm_of_node, make_arm, node
 

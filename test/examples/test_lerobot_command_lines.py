@@ -22,7 +22,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy cannot be imported")
 pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interfaces cannot be imported")
 
-from control_msgs_package import report_type
+from node_fixtures import report_type
 from simulated_arm import SimulatedArm
 from test_lerobot import COLUMNS, ORDER
 from test_what_an_arm_is_commanded import LIMITS, MakeArm, arm_of_node, make_arm, node
