@@ -1,13 +1,17 @@
-"""The tables of docs/node.md say what the code declares and what a running node offers."""
+"""The tables of docs/node.md say what the code declares and what a running node offers, as do the layouts."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from documentation_pages import ROOT, section, table
 
 from traj_integrator_ros.parameters.table import PARAMETERS, ParameterSpec
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 NODE_PAGE = ROOT / "docs" / "node.md"
 NODE = "/traj_integrator"
 WITHIN_S = 30.0
+STATUS = "/traj_integrator: integrator"
+FIELDS = r"(position|velocity|effort|points\.(positions|velocities|accelerations)|status\.values\.value)"
 
 
 def code(text: object) -> str:
@@ -122,6 +128,32 @@ def test_the_diagnostics_have_the_keys_of_the_table(observer: Participant) -> No
     assert [row[0].strip("`") for row in rows if "<" not in row[0]] == keys
     prefixes = {entry.key.split(".")[0] for entry in status.values if "." in entry.key}
     assert {row[0].strip("`").split(".")[0] for row in rows if "<" in row[0]} == prefixes
+
+
+def test_what_layouts_show_is_there() -> None:
+    keys = {row[0].strip("`") for row in table(ROOT / "docs" / "node.md", "Diagnostics")}
+    robot = yaml.safe_load((ROOT / "config" / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
+    layout = json.loads((ROOT / "config" / "foxglove_layout.json").read_text(encoding="utf-8"))
+    paths = [path["value"] for panel in layout["configById"].values() for path in panel.get("paths", [])]
+    curves = ElementTree.parse(ROOT / "config" / "plotjuggler_layout.xml").getroot().iter("curve")
+    names = [curve.get("name") for curve in curves]
+    assert len(paths) > 20 < len(names)
+    for path in paths:
+        topic, *fields = re.sub(r"\[[\d:]*\]|\{[^}]*\}", "", path).split(".")
+        assert topic in ("/joint_states", "/traj_integrator/joint_trajectory", "/diagnostics"), path
+        assert re.fullmatch(FIELDS, ".".join(fields)), path
+        for name, value in re.findall(r'\{(\w+)=="([^"]*)"\}', path):
+            assert value in {"name": {STATUS}, "key": keys}[name], path
+    for name in names:
+        if name.startswith("/diagnostics/"):
+            device, key = name.removeprefix("/diagnostics/").split(f"/{STATUS}/")
+            assert device in ("cpu", "cuda:0") and key in keys, name
+        elif name.startswith("/joint_states/"):
+            _, _, joint, field = name.split("/")
+            assert joint in robot["joint_names"] and re.fullmatch(FIELDS, field), name
+        else:
+            points = re.fullmatch(r"/traj_integrator/joint_trajectory/points\[\d+\]/(\w+)\[\d+\]", name)
+            assert re.fullmatch(FIELDS, f"points.{points[1]}"), name
 
 
 def _installed(rows: list[list[str]]) -> list[list[str]]:

@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from traj_integrator_ros.parameters.table import SPECS, of_joints
 from traj_integrator_ros.requests.plan import GOALS
 
 BLOCK_TIMEOUT_S = 150
+FIGURES = sorted((ROOT / "docs" / "figures").glob("*.py"))
 TOOLS = ROOT / "docs" / "tools.md"
 QUICK = [page for page in PAGES if page != TOOLS]  # test/tools runs the tools on smaller files
 END = "-- end of a block --"
@@ -151,3 +153,11 @@ def test_links_lead_somewhere(page: Path) -> None:
             headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.M)
             anchors = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
             assert anchor in anchors, f"{link}: {anchors}"
+
+
+@pytest.mark.parametrize("program", FIGURES, ids=lambda path: path.stem)
+def test_a_figures_program_finds_what_it_imports(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("matplotlib", "rclpy"):
+        pytest.importorskip(module, reason=f"{module} cannot be imported")
+    monkeypatch.syspath_prepend(str(program.parent))
+    assert {"main", "running"} & {*runpy.run_path(str(program), run_name="loaded")}

@@ -1,4 +1,4 @@
-"""Common to all tools: help, exit codes and Ctrl-C."""
+"""Common to all tools: help, exit codes, Ctrl-C, and libraries that are not installed."""
 
 from __future__ import annotations
 
@@ -197,3 +197,32 @@ def test_what_is_missing_or_wrong_in_ros_is_one_line(
     result = tool(name, *arguments)
     assert result.returncode == code
     assert words in result.stderr and result.stderr.splitlines()[-1].startswith(f"{name}: "), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("library", "arguments", "words"),
+    [
+        ("matplotlib", ["integrate", "motion.csv", "--out", "out.csv", "--plot", "out.png"], "--plot needs"),
+        ("matplotlib", ["plot_trajectory", "motion.csv"], "drawing needs"),
+        ("yaml", ["check_trajectory", "motion.csv", "--params", "robot.yaml"], "reading robot.yaml needs"),
+        ("rosbags", ["integrate", "motion.csv", "--out", "bag"], "writing bags needs"),
+        ("rosbags", ["replay", "bag.db3"], "reading bags needs"),
+        ("ruckig", ["integrate", "motion.csv", "--out", "out.csv"], "joining motions needs"),
+        ("matplotlib", ["demo"], "the demo needs"),
+        ("ruckig", ["demo"], "the demo needs"),
+        ("scipy", ["demo"], "the demo needs"),
+    ],
+)
+def test_a_tool_says_what_to_install(
+    tool: Tool, tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch,
+    library: str, arguments: list[str], words: str,
+) -> None:  # fmt: skip
+    for name in ("robot.yaml", "bag.db3"):
+        (tmp_path / name).write_text("")
+    monkeypatch.setitem(sys.modules, library, None)
+    result = tool(*arguments)
+    assert result.returncode == 2 and result.stderr.count("\n") == 1, result.stderr
+    package = {"yaml": "PyYAML"}.get(library, library)
+    assert f"{words} the library {package}: python -m pip install {package}" in result.stderr
+    assert f"pip install '.[{'demo' if arguments == ['demo'] else 'tools'}]'" in result.stderr
+    assert not (tmp_path / "out.csv").exists()
