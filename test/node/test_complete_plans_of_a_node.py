@@ -24,9 +24,7 @@ def limited(client: RosClient) -> Iterator[RosClient]:
         yield client
 
 
-def test_a_plan_of_one_joint_that_asks_too_much_reaches_its_goal_later(
-    limited: RosClient,
-) -> None:
+def test_a_plan_of_one_joint_that_asks_too_much_reaches_its_goal_later(limited: RosClient) -> None:
     before = int(limited.counts()["slowed"])
     limited.statuses.clear()
     answer = limited.answer_plan(plan([0.0, 0.1], [[0.2], [1.1]], JOINTS[1:2]))
@@ -43,26 +41,12 @@ def test_a_plan_of_one_joint_that_asks_too_much_reaches_its_goal_later(
     assert int(limited.counts()["slowed"]) == before + 1
 
 
-START, WAY = np.array([0.1, 0.2, 0.3]), np.array([0.4, -0.3, 0.2])
-
-
-def quintic(count: int, duration: float) -> tuple[np.ndarray, ...]:
-    """Times, positions, velocities and accelerations from rest to rest."""
-    share = np.arange(1, count + 1)[:, None] / count
-    parts = (
-        share**3 * (10 - 15 * share + 6 * share**2),
-        30 * share**2 * (1 - share) ** 2 / duration,
-        60 * share * (1 - share) * (1 - 2 * share) / duration**2,
-    )
-    position, velocity, acceleration = (part * WAY for part in parts)
-    return share[:, 0] * duration, START + position, velocity, acceleration
-
-
 @pytest.mark.parametrize("count", [2_000, pytest.param(20_000, marks=pytest.mark.thorough)])
 def test_plans_of_thousands_of_points_pass_as_they_are(limited: RosClient, count: int) -> None:
-    times, rows, *_ = quintic(count, count * 1e-3)
+    share = np.arange(1, count + 1)[:, None] / count
+    rows = [0.1, 0.2, 0.3] + share**3 * (10 - 15 * share + 6 * share**2) * [0.4, -0.3, 0.2]
     limited.trajectories.clear()
-    limited.plans.publish(plan(times, rows))
+    limited.plans.publish(plan(1e-3 * np.arange(1, count + 1), rows))
     limited.wait_for(lambda: limited.trajectories, "a trajectory", 30.0)
     answer = limited.trajectories[-1]
     assert len(answer.points) == count + 1

@@ -59,11 +59,7 @@ def test_wrong_arguments_end_it_with_one_clear_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", ["torch", pytest.param("ruckig", marks=pytest.mark.thorough)])
 def test_a_library_of_pip_is_named_with_the_command_in_one_line(tmp_path: Path, library: str) -> None:
     (tmp_path / f"{library}.py").write_text(f"raise ModuleNotFoundError('none', name={library!r})")
-    path = os.pathsep.join([str(tmp_path), source_environment()["PYTHONPATH"]])
-    ended = subprocess.run(
-        [sys.executable, "-m", "traj_integrator_ros"],
-        capture_output=True, text=True, timeout=60, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
+    ended = run([], tmp_path)
     assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1), ended.stderr
     assert ended.stderr.startswith(f"integrator_node: {library} is missing")
     assert f"pip install {library}" in ended.stderr

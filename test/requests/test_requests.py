@@ -97,12 +97,6 @@ def test_a_result_that_no_message_can_carry_is_refused_before() -> None:
     assert check_sequence(fields(batch=batch, horizon=1, data=data[: batch * DOF]), large).batch == batch
 
 
-def test_data_may_be_missing_only_where_it_is_optional() -> None:
-    empty = np.zeros(0, np.float32)
-    assert check_sequence(fields(data=empty), rules(), data_optional=True).actions is None
-    assert reason(fields(data=empty)) is RejectionReason.SIZE_MISMATCH
-
-
 def test_the_joint_state_is_the_one_start_row_that_an_index_can_mean() -> None:
     request = check_sequence(fields(start_index=np.zeros(2, np.uint32)), rules())
     assert not request.start.rows and request.start.index.tolist() == [0, 0]

@@ -14,7 +14,7 @@ from tool_runs import JOINTS, Tool, command, environment
 from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.motions.samples import QUANTITIES, Samples
 from traj_integrator_ros.motions.units import JointUnits
-from traj_integrator_ros.tools.drawing import curves, draw_motion, violations
+from traj_integrator_ros.tools.drawing import curves, draw_motion
 from traj_integrator_ros.tools.robot import Robot
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
@@ -36,16 +36,6 @@ LIMITS = JointLimits(
     velocity=np.array([9.0, 9.0]),
     acceleration=np.array([1.0, 0.2]),
 )
-
-
-def test_exceeded_limits_are_reported_joint_by_joint(quadratic: Samples) -> None:
-    told = violations(quadratic, Robot(LIMITS))
-    assert [(line.split(" exceeds")[0], line.split(" of ")[-1]) for line in told] == [
-        ("position of arm_a", "1.1 rad)"),
-        ("position of arm_b", "-0.95 rad)"),
-        ("acceleration of arm_b", "-0.2 rad/s^2)"),
-    ]
-    assert told[0] == "position of arm_a exceeds its limit by 0.11 rad at 0.6 s (1.21 of 1.1 rad)"
 
 
 def test_the_figure_has_units_of_the_urdf_and_limits_of_a_point(tmp_path: Path, quadratic: Samples) -> None:

@@ -216,7 +216,8 @@ def test_integrate_and_check_trajectory_name_the_same_worst_value(tool: Tool, tm
     position = np.cumsum(0.05 * random.standard_normal((40, 2)), axis=0)
     samples = samples_of("made up", JOINTS, time, [position], "test", Nature.MEASURED)
     write_table(tmp_path / "motion.csv", samples, ("position",))
-    limits = "limits: {velocity: [0.5, 0.5], acceleration: [9.0, 9.0], jerk: [90.0, 90.0], position_max: [0.01, 0.01]}"
+    limits = "velocity: [0.5, 0.5], acceleration: [9.0, 9.0], jerk: [90.0, 90.0], position_max: [0.01, 9.0]"
+    limits = f"limits: {{{limits}, position_min: [-9.0, -0.01]}}"
     (tmp_path / "robot.yaml").write_text(f"/**:\n  ros__parameters:\n    joint_names: [arm_a, arm_b]\n    {limits}\n")
     integrated = tool("integrate", "motion.csv", "--out", "out.csv", "--params", "robot.yaml")
     checked = tool("check_trajectory", "out.csv", "--params", "robot.yaml", "--moving-end")
