@@ -1,4 +1,4 @@
-"""package.xml, setup.py and the pins name the same dependencies as the code."""
+"""package.xml, setup.py and the pins name the dependencies of the code; its rooms import as CONTRIBUTING.md says."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from email.message import Message
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -45,18 +46,23 @@ def keys_of(modules: set[str]) -> set[str]:
     return {f"python3-{name}" if name in OF_PYTHON else name for name in modules - WITHOUT_KEY}
 
 
-def imported_modules(files: Iterable[Path]) -> set[str]:
+def imports(file: Path, root: Path) -> Iterator[str]:
+    """Full names of all that a file imports, anywhere in it; packages begin in `root`."""
+    package = ".".join(file.relative_to(root).parts[:-1])
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def imported_modules(files: Iterable[Path], root: Path) -> set[str]:
     """Top-level names that Python files import, without the standard library and the files beside them."""
     names: set[str] = set()
     for file in files:
-        beside = {path.stem for path in file.parent.iterdir()}
-        found: set[str] = set()
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                found |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-                found.add(node.module.split(".")[0])
-        names |= found - beside
+        found = {name.partition(".")[0] for name in imports(file, root)}
+        names |= found - {path.stem for path in file.parent.iterdir()}
     return names - set(sys.stdlib_module_names)
 
 
@@ -119,7 +125,7 @@ def test_the_kernels_need_torch_and_numpy_and_the_rest_is_an_extra(packaging_fil
 def test_package_xml_names_what_the_code_imports_and_nothing_else(
     project_root: Path, package_xml: ElementTree.Element
 ) -> None:
-    imported = imported_modules(python_files(project_root / "traj_integrator_ros", project_root / "launch"))
+    imported = imported_modules(python_files(project_root / PACKAGE, project_root / "launch"), project_root)
     assert keys(package_xml, "depend", "exec_depend") == keys_of(imported - {PACKAGE})
 
 
@@ -131,3 +137,24 @@ def test_every_requirement_is_pinned_and_those_of_setup_py_too(project_root: Pat
         pinned[file.name] = {line.partition("==")[0].lower() for line in lines}
     names = {re.split(r"[<>=;]", line)[0].lower() for line in metadata_of(packaging_files).get_all("Requires-Dist")}
     assert names <= pinned["python.txt"]
+
+
+def test_imports_run_downwards_only(project_root: Path) -> None:
+    page = (project_root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms, within_kernels = (
+        {room: set(re.findall(r"\w+", others)) for room, others in re.findall(r"^ {4}(\w+)/ +-> +(.*)$", part, re.M)}
+        for part in page.partition("what each may import:")[2].split("In `kernels/`")
+    )
+    wrong = []
+    for file in python_files(project_root / PACKAGE):
+        _, room, inner, *_ = (*file.relative_to(project_root).parts[:-1], "", "")
+        for name in imports(file, project_root) if room else ():
+            package, other, *rest = (*name.split("."), "")
+            if package != PACKAGE or other in ("", "__version__"):
+                continue
+            allowed = other in rooms[room] | {room}
+            if room == "kernels" == other and inner and len(rest) > 2 and rest[0] in within_kernels:
+                allowed = rest[0] in within_kernels[inner] | {inner}
+            if not allowed:
+                wrong.append(f"{file.relative_to(project_root)} imports {name}")
+    assert wrong == []
