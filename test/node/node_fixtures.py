@@ -18,6 +18,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from kit.node_process import NodeProcess
 from rig.control_msgs_package import ControlMsgsAbsent, built_control_msgs, load_libraries
+from traj_integrator_ros.client import sequence
 
 JOINTS = ("joint_a", "joint_b", "joint_c")
 PARAMETERS = {
@@ -35,6 +36,7 @@ PARAMETERS = {
     "publish.bridge_time": 0.02,
     "limits.action": "warn",  # the robot of most tests rests at 0, wherever their sequences start
 }
+SEQUENCE = sequence(np.zeros((2, 4, len(JOINTS))), position=np.zeros(len(JOINTS)))
 TRANSITIONS = ("configure", "activate", "deactivate", "cleanup")
 NEXT_STATE = {
     ("unconfigured", "configure"): "inactive",

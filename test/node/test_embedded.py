@@ -9,13 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import rclpy
-from node_fixtures import JOINTS, PARAMETERS, ClientFactory
+from node_fixtures import PARAMETERS, SEQUENCE, ClientFactory
 from rclpy.context import Context
 from rclpy.executors import Executor, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 
 from traj_integrator_interfaces.srv import Integrate
-from traj_integrator_ros.client import sequence
 from traj_integrator_ros.node import intake
 from traj_integrator_ros.node.entities import QUIET_PERIOD_S
 from traj_integrator_ros.node.node import IntegratorNode
@@ -74,10 +73,9 @@ def test_nodes_in_one_program_have_their_own_names_and_parameters(
     clients = [connect(f"/{name}") for name in NAMES]
     for client, dt in zip(clients, (0.02, 0.04), strict=True):
         client.wait_until_active()
-        actions = sequence(np.zeros((2, 4, len(JOINTS))), position=np.zeros(len(JOINTS)))
-        batch, _ = client.answer(actions)
+        batch, _ = client.answer(SEQUENCE)
         np.testing.assert_allclose(batch.time_from_start, dt * np.arange(4), rtol=1e-6)
-        assert client.integrate(actions).success
+        assert client.integrate(SEQUENCE).success
     assert clients[0].change_state("deactivate") and clients[0].change_state("cleanup")
     assert clients[1].state() == "active"
     assert all(node.accounts.rejected.total() == 0 for node in nodes)
@@ -88,8 +86,7 @@ def test_calls_do_not_bring_the_supervision_of_a_resting_robot_forward(
 ) -> None:
     client, looked = connect(f"/{NAMES[0]}"), []
     client.wait_until_active()
-    actions = sequence(np.zeros((2, 4, len(JOINTS))), position=np.zeros(len(JOINTS)))
-    client.integrate(actions)
+    client.integrate(SEQUENCE)
     client.spin(UNTIL_QUIET_S)
     supervise = TopicHandlers._supervise
 
@@ -100,7 +97,7 @@ def test_calls_do_not_bring_the_supervision_of_a_resting_robot_forward(
     monkeypatch.setattr(TopicHandlers, "_supervise", counted)
     begin_s = time.monotonic()
     for _ in range(CALLS):
-        assert client.integrate(actions).success
+        assert client.integrate(SEQUENCE).success
     took_s = time.monotonic() - begin_s
     assert len(looked) <= len(nodes) * (took_s / QUIET_PERIOD_S + 2), f"{CALLS} calls took {took_s:.2f} s"
 

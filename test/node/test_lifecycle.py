@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from lifecycle_msgs.msg import TransitionEvent
-from node_fixtures import JOINTS, PARAMETERS, TRANSITIONS, ClientFactory, NodeFactory, NodeServer
+from node_fixtures import JOINTS, PARAMETERS, SEQUENCE, TRANSITIONS, ClientFactory, NodeFactory, NodeServer
 from preloaded_process import PreloadedNode
 from ros_client import RosClient
 
 from kit.node_process import NodeProcess
 from traj_integrator_interfaces.srv import Stop
-from traj_integrator_ros.client import sequence
 
 pytestmark = pytest.mark.ros
-SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))
 STEPS_TO = {"unconfigured": ("deactivate", "cleanup"), "active": ("configure", "activate")}
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import node_variants
 import numpy as np
 import pytest
-from node_fixtures import ClientFactory, NodeFactory, NodeServer
+from node_fixtures import SEQUENCE, ClientFactory, NodeFactory, NodeServer
 
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.client import packed, sequence
 
 pytestmark = pytest.mark.ros
 DOF = 3
-SEQUENCE = sequence(np.zeros((1, 4, DOF)), position=np.zeros(DOF))
 
 
 def test_exhausted_device_memory_is_reported_and_service_goes_on(serve: NodeServer) -> None:

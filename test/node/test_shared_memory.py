@@ -8,11 +8,9 @@ import re
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-from node_fixtures import NodeServer
+from node_fixtures import SEQUENCE, NodeServer
 
-from traj_integrator_ros.client import sequence
 from traj_integrator_ros.node import shared_memory
 from traj_integrator_ros.node.shared_memory import files_of_middleware, remove_abandoned_segments
 
@@ -69,7 +67,7 @@ def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(serve: NodeSe
     assert not any(file.exists() for file in left)
     assert living and all(file.exists() for file in living)
     client.wait_until_active()
-    client.answer(sequence(np.zeros((1, 4, 3)), position=np.zeros(3)))
+    client.answer(SEQUENCE)
 
 
 def own_segments(pid: int) -> list[Path]:

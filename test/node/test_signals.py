@@ -5,15 +5,12 @@ from __future__ import annotations
 import signal
 import time
 
-import numpy as np
 import pytest
-from node_fixtures import ClientFactory, NodeFactory, NodeServer
+from node_fixtures import SEQUENCE, ClientFactory, NodeFactory, NodeServer
 
 from kit.node_process import NodeProcess
-from traj_integrator_ros.client import sequence
 
 pytestmark = [pytest.mark.ros, pytest.mark.alone]
-SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 LONGEST_END_S = 2.0
 

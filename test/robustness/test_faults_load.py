@@ -14,20 +14,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from subprocess import PIPE
 
-import numpy as np
 import pytest
-from node_fixtures import NEXT_STATE, TRANSITIONS, NodeServer
+from node_fixtures import NEXT_STATE, SEQUENCE, TRANSITIONS, NodeServer
 from rclpy.serialization import serialize_message
 from ros_client import RosClient
 
 from kit.node_process import NodeProcess, source_environment
 from traj_integrator_interfaces.srv import Integrate
-from traj_integrator_ros.client import sequence
 from traj_integrator_ros.node.intake import MOST_SEQUENCES
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3
-SMALL = sequence(np.zeros((2, 4, DOF)), position=np.zeros(DOF))
 STAMP_AT = 4
 """Offset of the stamp's seconds in a serialized sequence."""
 
@@ -82,8 +79,8 @@ def traffic(client: RosClient) -> Iterator[None]:
     client.wait_for(calls.service_is_ready, "service", 40.0)
     with (
         client.periodically(0.005, lambda: client.publish_state([0.0] * DOF)),
-        client.periodically(0.005, lambda: client.sequences.publish(SMALL)),
-        client.periodically(0.02, lambda: calls.call_async(Integrate.Request(actions=SMALL))),
+        client.periodically(0.005, lambda: client.sequences.publish(SEQUENCE)),
+        client.periodically(0.02, lambda: calls.call_async(Integrate.Request(actions=SEQUENCE))),
     ):
         yield
     client.node.destroy_client(calls)
@@ -104,8 +101,8 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     serve: NodeServer, record_property: Callable[[str, object], None]
 ) -> None:
     process, client = serve()
-    client.answer(SMALL)
-    data = bytearray(serialize_message(SMALL))
+    client.answer(SEQUENCE)
+    data = bytearray(serialize_message(SEQUENCE))
     sent = 0
     client.batches.clear()
     with slowed(process, works_s=0.002, rests_s=0.4):
@@ -126,7 +123,7 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     # A sequence that was in work when the node last had a core may be that old; waiting ones are the newest.
     stamps = [batch.header.stamp.sec for batch in client.batches]
     assert stamps == sorted(stamps) and stamps[-MOST_SEQUENCES:] == list(range(sent - MOST_SEQUENCES + 1, sent + 1))
-    client.answer(SMALL)
+    client.answer(SEQUENCE)
 
 
 @pytest.mark.thorough
@@ -145,7 +142,7 @@ def test_callers_that_are_killed_while_the_node_works_for_them(serve: NodeServer
             caller.kill()
         os.kill(process.pid, signal.SIGCONT)
         client.wait_for(lambda calls=calls: int(client.counts()["service_calls"]) > calls, "calls taken", 20.0)
-        assert client.integrate(SMALL).success
+        assert client.integrate(SEQUENCE).success
         held.append((len(os.listdir(f"/proc/{process.pid}/fd")), process.memory_bytes("VmRSS")))
     assert client.counts()["rejected.internal_error"] == "0", process.output
     (first_files, first_bytes), (last_files, last_bytes) = held[1], held[-1]
@@ -168,4 +165,4 @@ def test_every_lifecycle_transition_after_every_other_under_load(serve: NodeServ
         client.wait_for(lambda: len(client.batches) > 10, "answers after it all")
     assert client.counts()["rejected.internal_error"] == "0", process.output
     # On a busy machine, calls of the traffic may still wait before this one.
-    client.wait_for(lambda: client.integrate(SMALL).success, "an answer after it all")
+    client.wait_for(lambda: client.integrate(SEQUENCE).success, "an answer after it all")

@@ -8,7 +8,7 @@ from pathlib import Path
 import node_variants
 import numpy as np
 import pytest
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import SEQUENCE, ClientFactory, NodeFactory
 
 from kit.node_process import NodeProcess
 from traj_integrator_interfaces.srv import ComputeGradient
@@ -16,7 +16,6 @@ from traj_integrator_ros.client import sequence
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3
-SEQUENCE = sequence(np.zeros((2, 4, DOF)), position=np.zeros(DOF))
 
 
 @pytest.fixture
