@@ -13,7 +13,7 @@ import pytest
 from motion_tables import write_table
 from tool_runs import JOINTS, Result, Tool
 
-from traj_integrator_ros.motions.samples import Nature, Samples
+from traj_integrator_ros.motions.samples import Nature, Samples, samples_of
 
 MODULES = {"demo": "demo.main"}
 sys.path.append(str(Path(__file__).resolve().parents[1] / "motions"))  # joint states
@@ -43,20 +43,11 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def quadratic() -> Samples:
     """Two joints at constant acceleration from a moving start, 31 samples, 0.02 s apart."""
     time = np.arange(31) * 0.02
-    acceleration = np.array([0.5, -0.3])
-    velocity = np.array([0.2, 0.4]) + acceleration * time[:, None]
-    position = np.array([1.0, -1.0]) + np.array([0.2, 0.4]) * time[:, None] + acceleration * time[:, None] ** 2 / 2
-    return Samples(
-        JOINTS,
-        time,
-        position,
-        velocity,
-        np.broadcast_to(acceleration, position.shape),
-        np.zeros_like(position),
-        "made up",
-        "test",
-        Nature.EXACT,
-    )
+    begin, rate, acceleration = np.array([[1.0, -1.0], [0.2, 0.4], [0.5, -0.3]])
+    velocity = rate + acceleration * time[:, None]
+    position = begin + (rate + velocity) / 2 * time[:, None]
+    quantities = position, velocity, acceleration + 0 * position, 0 * position
+    return samples_of("made up", JOINTS, time, quantities, "test", Nature.EXACT)
 
 
 @pytest.fixture

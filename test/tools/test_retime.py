@@ -32,13 +32,11 @@ def robot(tmp_path: Path) -> Path:
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     """From rest to rest in 1 s: up to 1.875 rad/s, 5.77 rad/s^2, 60 rad/s^3."""
-    t = np.linspace(0, 1, 51)[:, None]
-    scale = np.array([1.0, -0.5])
-    columns = [t, (10 * t**3 - 15 * t**4 + 6 * t**5) * scale, (30 * t**2 - 60 * t**3 + 30 * t**4) * scale]
-    columns.append((60 * t - 180 * t**2 + 120 * t**3) * scale)
+    t, way = np.linspace(0, 1, 51), np.polynomial.Polynomial([0, 0, 0, 10, -15, 6])
+    columns = [t, *(scale * way.deriv(k)(t) for k in range(3) for scale in (1.0, -0.5))]
     names = (f"{quantity}_{joint}" for quantity in ("position", "velocity", "acceleration") for joint in "ab")
     path, header = tmp_path / "plan.csv", ",".join(("time", *names))
-    np.savetxt(path, np.hstack(columns), delimiter=",", header=header, comments="", fmt="%.17g")
+    np.savetxt(path, np.column_stack(columns), delimiter=",", header=header, comments="", fmt="%.17g")
     return path
 
 
