@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from engine_cases import EngineCase, engine_on
+from engine_cases import EngineCase
 from torch.profiler import ProfilerActivity, profile
 
 from traj_integrator_ros.engine.call import Wanted, step_lengths
@@ -61,7 +61,8 @@ def test_nothing_is_allocated_in_the_steady_state():
 @pytest.mark.parametrize("kernel", ["clique", "bspline_tight"])
 @pytest.mark.parametrize("is_staged", [False, True], ids=["direct", "staged"])
 def test_a_dropped_engine_frees_its_memory_at_once(kernel: str, is_staged: bool) -> None:
-    engine = engine_on(StagedRunner(torch.device("cpu"), torch.float32, 4) if is_staged else None)
+    runner = StagedRunner(torch.device("cpu"), torch.float32, 4) if is_staged else None
+    engine = TrajectoryIntegrator("cpu", runner=runner)
     case = EngineCase(MAPS[kernel])
     case.run(engine, want_dt=True)
     terms = QuadraticCost(CostTerm(weight=np.ones(case.dof)))

@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from engine_cases import EngineCase, assert_same, engine_cases, engine_on
+from engine_cases import EngineCase, assert_same, engine_cases
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +59,7 @@ def follow(engine: TrajectoryIntegrator, steps: list[tuple[EngineCase, str]], wa
             call = case.call()
             with pytest.raises((ValueError, RuntimeError, TypeError)):
                 engine.integrate(call._replace(actions=np.zeros((2, 2), np.complex64)))
-        assert_same(case.run(engine), right, exact=False)
+        assert_same(case.run(engine), right)
 
 
 @loops
@@ -111,7 +111,7 @@ def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog
         engine = TrajectoryIntegrator("cuda")
         with caplog.at_level(logging.WARNING):
             for case, right in zip(cases, wanted, strict=True):
-                assert_same(case.run(engine), right, exact=False)
+                assert_same(case.run(engine), right)
     assert graph.call_count == 1
     (record,) = caplog.records
     assert "without CUDA graphs" in record.message and "stream is capturing" in record.message
@@ -126,7 +126,7 @@ def test_large_calls_share_one_memory_and_are_not_recorded(most_bytes, max_graph
     with devices_of_loops():
         engine = TrajectoryIntegrator("cuda", max_graphs=max_graphs)
         for case, right in zip(cases, wanted, strict=True):
-            assert_same(case.run(engine), right, exact=False)
+            assert_same(case.run(engine), right)
         assert not engine._runner.kept
 
 
@@ -139,7 +139,7 @@ def test_backends_that_make_new_results_serve_too(case):
         patch.setattr(staged, "default_backend", lambda device: Backend.REFERENCE)
         patch.setattr(staged, "launcher", lambda *which: launcher(*which[:2], "reference", "cpu"))
         runner = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=4)
-        assert_same(case.run(engine_on(runner)), expected, exact=False)
+        assert_same(case.run(TrajectoryIntegrator("cpu", runner=runner)), expected)
 
 
 # What the stand-in notices
@@ -163,12 +163,7 @@ def test_faults_planted_into_the_engine_are_found(planted, monkeypatch):
     else:
         monkeypatch.setattr(staged.PackedResults, "download", lambda self: None)
     with devices_of_loops(2), pytest.raises((DeviceFault, AssertionError)):
-        assert_same(case.run(TrajectoryIntegrator("cuda")), wanted, exact=False)
-
-
-@pytest.fixture
-def cuda() -> TrajectoryIntegrator:
-    return TrajectoryIntegrator("cuda", max_graphs=4)
+        assert_same(case.run(TrajectoryIntegrator("cuda")), wanted)
 
 
 @pytest.mark.gpu
@@ -178,7 +173,7 @@ def test_graphs_replay_with_new_inputs_and_allocate_nothing(kernel, start):
     case = EngineCase(kernel=kernel, start=start)
     engine = TrajectoryIntegrator("cuda")
     for other in again(case):  # eagerly, recorded, replayed
-        assert_same(other.run(engine), other.run(), exact=False)
+        assert_same(other.run(engine), other.run())
     assert [call.replay is not None for call in engine._runner.kept.values()] == [True] * 2
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
     for other in again(case):
@@ -187,14 +182,14 @@ def test_graphs_replay_with_new_inputs_and_allocate_nothing(kernel, start):
 
 
 @pytest.mark.gpu
-def test_dropped_graphs_give_their_memory_back(cuda):
-    EngineCase(dof=7, batch=32).run(cuda)
-    used = []
+def test_dropped_graphs_give_their_memory_back():
+    engine, used = TrajectoryIntegrator("cuda", max_graphs=4), []
+    EngineCase(dof=7, batch=32).run(engine)
     for _ in range(3):
         for batch in range(1, 12):
             for case in again(EngineCase(dof=7, batch=batch)):
-                assert_same(case.run(cuda), case.run(), exact=False)
-        assert len(cuda._runner.kept) == 4
+                assert_same(case.run(engine), case.run())
+        assert len(engine._runner.kept) == 4
         gc.collect()
         torch.cuda.empty_cache()
         used.append(torch.cuda.memory_allocated())
