@@ -71,29 +71,16 @@ class RosClient(Participant):
 
     # Input
 
-    def publish_state(
-        self,
-        position: Sequence[float],
-        velocity: Sequence[float] = (),
-        names: Sequence[str] | None = None,
-        age_s: float = 0.0,
-        stamp_ns: int | None = None,
-    ) -> None:
-        """Publish a joint state, rad and rad/s, measured `age_s` ago, or with this stamp."""
-        message = JointState(name=list(self.joint_names if names is None else names))
-        message.position, message.velocity = array("d", position), array("d", velocity)
-        set_stamp(message, time.time_ns() - int(age_s * 1e9) if stamp_ns is None else stamp_ns)
+    def publish_state(self, position: Sequence[float], velocity: Sequence[float] = (), stamp_ns: int = 0) -> None:
+        """Publish a joint state, rad and rad/s, with this stamp, or that of now."""
+        message = JointState(name=self.joint_names, position=array("d", position), velocity=array("d", velocity))
+        set_stamp(message, stamp_ns or time.time_ns())
         self.states.publish(message)
 
     def settle_state(self, position: Sequence[float], velocity: Sequence[float] = ()) -> None:
         """Publish a joint state and give it time to arrive."""
         self.publish_state(position, velocity)
         self.spin(0.1)
-
-    def publish_sequence(self, message: ActionSequence) -> None:
-        """Publish a sequence with the stamp of now, which the answers carry too."""
-        set_stamp(message, time.time_ns())
-        self.sequences.publish(message)
 
     def answer(
         self, message: ActionSequence, timeout_s: float = ANSWER_TIMEOUT_S

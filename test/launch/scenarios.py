@@ -6,6 +6,7 @@ test_processes.py without it, so that the two cannot drift apart.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import yaml
 from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_ros.client import NODE_NAME, sequence, trajectories_of
+from traj_integrator_ros.client import NODE_NAME, sequence, set_stamp, trajectories_of
 from traj_integrator_ros.limits.parameter_files import dotted
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -86,7 +87,8 @@ def answers_a_sequence_on_both_topics(client: RosClient, scenario: Scenario) -> 
         client.spin(0.2)
         batches, trajectories = len(client.batches), len(client.trajectories)
         sent = sequence(actions, dt=[DT_S], control_space=ActionSequence.POSITION)
-        client.publish_sequence(sent)
+        set_stamp(sent, time.time_ns())
+        client.sequences.publish(sent)
         client.wait_for(lambda: len(client.batches) > batches, "trajectory batch")
         client.wait_for(lambda: len(client.trajectories) > trajectories, "joint trajectory")
         client.spin(1.0)
