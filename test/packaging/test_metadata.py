@@ -22,11 +22,9 @@ import traj_integrator_ros
 from traj_integrator_ros import kernels
 
 # Modules whose rosdep key is python3-<name>.
-OF_PYTHON = {"numpy", "matplotlib", "hypothesis", "pytest", "scipy", "yaml"}
-# Modules without a rosdep key of their own: device kernels, which are imported if installed, PIL, which comes with
-# matplotlib, and modules from pip only.
-FROM_PIP = {"torch", "ruckig", "rosbags"}
-WITHOUT_KEY = {"triton", "lerobot", "PIL", *FROM_PIP}
+OF_PYTHON = {"numpy", "matplotlib", "scipy", "yaml"}
+# Modules without a rosdep key: device kernels, which are imported if installed, and modules from pip only.
+WITHOUT_KEY = {"triton", "torch", "ruckig", "rosbags"}
 PACKAGE = "traj_integrator_ros"
 
 
@@ -34,16 +32,6 @@ PACKAGE = "traj_integrator_ros"
 def package_xml(project_root: Path) -> ElementTree.Element:
     """The root element of package.xml."""
     return ElementTree.parse(project_root / "package.xml").getroot()
-
-
-def keys(package: ElementTree.Element, *tags: str) -> set[str]:
-    """The rosdep keys under some kinds of dependency."""
-    return {element.text for tag in tags for element in package.iter(tag) if element.text}
-
-
-def keys_of(modules: set[str]) -> set[str]:
-    """The rosdep keys of modules."""
-    return {f"python3-{name}" if name in OF_PYTHON else name for name in modules - WITHOUT_KEY}
 
 
 def imports(file: Path, root: Path) -> Iterator[str]:
@@ -126,7 +114,9 @@ def test_package_xml_names_what_the_code_imports_and_nothing_else(
     project_root: Path, package_xml: ElementTree.Element
 ) -> None:
     imported = imported_modules(python_files(project_root / PACKAGE, project_root / "launch"), project_root)
-    assert keys(package_xml, "depend", "exec_depend") == keys_of(imported - {PACKAGE})
+    named = {one.text for tag in ("depend", "exec_depend") for one in package_xml.iter(tag) if one.text}
+    needed = imported - {PACKAGE} - WITHOUT_KEY
+    assert named == {f"python3-{name}" if name in OF_PYTHON else name for name in needed}
 
 
 def test_every_requirement_is_pinned_and_those_of_setup_py_too(project_root: Path, packaging_files: Path) -> None:
