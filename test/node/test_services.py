@@ -74,11 +74,13 @@ def assert_gradients(found: Gradient, expected: dict[str, torch.Tensor], kind: s
     ("space", "dt", "kind"),
     [
         (ControlSpace.POSITION, "[B, 1]", "numpy"),
+        (ControlSpace.VELOCITY, "[B, H]", "numpy"),
+        (ControlSpace.ACCELERATION, "[B, 1]", "torch"),
         (ControlSpace.JERK, "[B, H]", "torch"),
         (ControlSpace.BSPLINE, "[B, 1]", "numpy"),
     ],
 )
-def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
+def test_batches_and_gradients_are_those_of_the_kernels_in_the_callers_columns(
     client: RosClient, space: ControlSpace, dt: str, kind: str
 ) -> None:
     case = case_of(space, dt)
@@ -87,15 +89,22 @@ def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
     expected, given = dict(zip(leaves, exact[4:], strict=True)), dict(zip(ORDERS, case.upstream(), strict=True))
     assert_gradients(client.services.compute_gradient(actions, given, **fields), expected, kind)
     found = client.services.integrate(actions, **fields)
+    lengths = leaves["dt"].detach().expand(exact[0].shape[:2])
+    assert found.joint_names == ORDER
+    np.testing.assert_allclose(found.time_from_start, lengths.cumsum(1) - lengths[:, :1], atol=1e-6)
+    for values, output in zip(found.outputs, exact[:4], strict=True):
+        assert type(values) is type(actions)
+        assert np.linalg.norm(np.asarray(values) - output.numpy()) <= 2e-6 * np.linalg.norm(output)
     message = sequence(actions, **fields)
+    message.header.stamp.sec = 1234
+    client.batches.clear()
+    client.sequences.publish(message)
+    client.wait_for(lambda: client.batches, "the batch")
+    assert client.integrate(message).trajectory == client.batches[-1], "the service answers what the topic publishes"
     message.data = packed([])  # the map is linear, so the gradient needs no data, except for dt
     without = client.services.compute_gradient(message, given)
     del expected["dt"]
     assert_gradients(without, expected, "numpy")
-    assert found.joint_names == ORDER and found.time_from_start.shape == exact[0].shape[:2]
-    for values, output in zip(found.outputs, exact[:4], strict=True):
-        assert type(values) is type(actions)
-        np.testing.assert_allclose(values, output, rtol=1e-4, atol=1e-3 * float(output.abs().max()))
 
 
 def test_violated_limits_are_counted_where_they_are_to_warn(client: RosClient, shared_node: NodeProcess) -> None:
