@@ -65,21 +65,3 @@ def test_limits_come_from_a_file_and_a_wrong_one_fails_configure(
     (tmp_path / "arm.urdf").write_text(urdf(0.5))
     assert client.change_state("configure") and client.change_state("activate")
     assert " of 0.5)" in client.integrate(TOO_FAST).message
-
-
-def test_a_joint_that_the_urdf_lets_turn_without_end_takes_the_short_way(serve: NodeServer) -> None:
-    _, client = serve({"limits.assumed_velocity": 0.0, "state_timeout": 0.0})
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    description = client.node.create_publisher(String, "robot_description", latched)
-    turning = '<joint name="joint_c" type="continuous"><limit velocity="2"/></joint>'
-    description.publish(String(data=urdf(2.0).replace(LIMIT.format("joint_c", 2.0), turning)))
-    client.wait_for(lambda: "velocity: robot_description" in client.counts()["limits"], "limits taken")
-    client.settle_state([0.0, 0.0, 3.0])
-    goal = [0.1, 0.0, -3.0]  # 0.28 rad ahead of 3 rad, unless the joint is known to turn without end
-    for turns in (0, -2, 5):
-        goal[2] = -3.0 + 2 * np.pi * turns
-        _, trajectory = client.answer(sequence(np.array([[goal]]), dt=[0.5]))
-        assert np.allclose(trajectory.points[-1].positions, [0.1, 0.0, 2 * np.pi - 3.0], atol=1e-5)
-        positions = np.array([point.positions for point in trajectory.points])
-        # However far it has come, it moves no further than the whole way at once.
-        assert positions[:, 2].min() >= 3.0 - 1e-6 and np.abs(np.diff(positions[:, 2])).max() < 0.3

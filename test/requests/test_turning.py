@@ -51,9 +51,12 @@ def published(node: SimulatedNode, asked: SequenceFields) -> np.ndarray:
 
 @pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.BSPLINE], ids=lambda x: x.name)
 @pytest.mark.parametrize("goal", [[], [[3.5, 0.2], [-5.0, -0.1]]], ids=["", "goal"])
-def test_services_and_topics_take_the_short_way_from_the_start_on(goal: list, space: ControlSpace) -> None:
+@pytest.mark.parametrize("turns", [0, -2])
+def test_services_and_topics_take_the_short_way_from_the_start_on(goal: list, space: ControlSpace, turns: int) -> None:
     asked = fields(WAY, space=space, goal_position=np.float32(goal).ravel())
-    turned = fields(wrapped(WAY), space=space, goal_position=np.float32(wrapped(goal) if goal else []).ravel())
+    on = [2 * np.pi * turns, 0.0]
+    turned_goal = np.float32(wrapped(goal) + on if goal else []).ravel()
+    turned = fields(wrapped(WAY) + on, space=space, goal_position=turned_goal)
     found, expected = integrated(turning("a"), turned), integrated(turning(), asked)
     np.testing.assert_allclose(found[0], expected[0], atol=2 * ROUNDING)
     np.testing.assert_allclose(found[2], expected[2], atol=INTO_RATES)
