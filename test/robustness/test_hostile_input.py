@@ -303,20 +303,3 @@ def test_what_the_middleware_keeps_out_keeps_nobody_from_being_served(node: Node
     node.rejected = rejected(node.client)
     node.answers(ACTIONS, good_sequence())
     node.answers(INTEGRATE, Integrate.Request(actions=good_sequence()))
-
-
-# Last, because the node then expects a controller that has once reported
-
-
-def test_a_report_of_the_controller_is_used(node: Node) -> None:
-    if node.report_type is None:
-        pytest.skip("no control_msgs, so the node takes no reports")
-    good = good_report(node.report_type, 0.001)
-
-    def is_in_use() -> bool:
-        set_stamp(good, time.time_ns())
-        node.topics[REPORT].publish(good)
-        response = node.ask(COMMITTED, Committed.Request(rows=1))
-        return response.success and np.allclose(response.position, 0.001)
-
-    node.client.wait_for(is_in_use, "a good report in use")
