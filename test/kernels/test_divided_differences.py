@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,22 +27,3 @@ def test_rows_are_divided_differences_through_points_before_the_start(rows, seed
         assert torch.equal(output[0], start)
         difference = difference.diff(dim=0) / (times[order:] - times[:-order])[:, None]
         torch.testing.assert_close(output[1:], math.factorial(order) * difference[3 - order :], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((torch.zeros(3), torch.arange(3.0)), r"position: expected shape \[..., N >= 1, D\], got \[3\]"),
-        ((torch.zeros(3, 2), torch.arange(4.0)), r"time: expected shape \[3\].*got \[4\]"),
-        ((torch.zeros(3, 2), torch.tensor([0.0, 2.0, 2.0])), "time: expected strictly increasing values, got 2.*row 2"),
-        ((torch.zeros(3, 2), torch.tensor([0.0, 2.0, torch.nan])), "time: expected strictly increasing"),
-        ((torch.zeros(3, 2), torch.arange(3.0), torch.zeros(3)), r"start_velocity: expected shape \[2\].*got \[3\]"),
-        (
-            (torch.zeros(3, 2), torch.arange(3.0), None, torch.zeros(1, 2)),
-            r"start_acceleration: expected shape \[2\].*got \[1, 2\]",
-        ),
-    ],
-)
-def test_misuse_is_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        differentiate_positions(*arguments)

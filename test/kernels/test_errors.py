@@ -17,6 +17,7 @@ from traj_integrator_ros.kernels import (
     clique_central_step,
     clique_step,
     control_map,
+    differentiate_positions,
     quadratic_cost,
 )
 
@@ -132,6 +133,7 @@ def cost(start: torch.Tensor, **options: object) -> None:
 
 
 POOL, INDEX, WRONG = torch.zeros(3, D), torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 4, 0])
+ROWS, TIMES, TWICE = torch.zeros(3, 2), torch.arange(3.0), torch.tensor([0.0, 2.0, 2.0])
 OTHERS = [
     (lambda: clique_step(ACTION, P0, POOL, dt=0.1, start_index=INDEX), "start_velocity: .* the 4 rows .* pool, got 3"),
     (lambda: clique_step(ACTION, POOL, dt=0.1, start_index=WRONG), "start_index: expected rows 0 to 2, got 4"),
@@ -146,6 +148,12 @@ OTHERS = [
     (lambda: cost(POOL, start_index=WRONG), "start_index"),
     (lambda: vjp("clique", goal_index=INDEX), "goal_rows: expected a number of rows with goal_index, got None"),
     (lambda: vjp("velocity", goal_rows=1), "goal_rows: expected None, because velocity takes no goal, got 1"),
+    (lambda: differentiate_positions(TIMES, TIMES), r"position: expected shape \[..., N >= 1, D\], got \[3\]"),
+    (lambda: differentiate_positions(ROWS, torch.arange(4.0)), r"time: expected shape \[3\].*got \[4\]"),
+    (lambda: differentiate_positions(ROWS, TWICE), "time: expected strictly increasing values, got 2.*row 2"),
+    (lambda: differentiate_positions(ROWS, TWICE * torch.nan), "time: expected strictly increasing"),
+    (lambda: differentiate_positions(ROWS, TIMES, TIMES), r"start_velocity: expected shape \[2\].*got \[3\]"),
+    (lambda: differentiate_positions(ROWS, TIMES, None, ROWS[:1]), r"start_acceleration: .* \[2\].*got \[1, 2\]"),
 ]
 
 
