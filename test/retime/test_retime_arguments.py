@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from traj_integrator_ros.kernels import BackendUnavailable
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
@@ -14,6 +15,9 @@ from traj_integrator_ros.kernels.retime.native import native
 
 LIMITS = MotionLimits(velocity=1.0, acceleration=2.0, jerk=20.0)
 WAYPOINTS = torch.tensor([[[0.0, 0.0], [0.5, 1.0], [1.0, 1.0]]])
+WITHOUT_ROWS = [WAYPOINTS.to("meta"), WAYPOINTS.to_sparse(), torch.nested.nested_tensor([*WAYPOINTS])]
+WITHOUT_ROWS += [FakeTensorMode().from_tensor(WAYPOINTS)]
+SLOW = {"mode": "slow only", "dt": 0.2, "order": 2}
 
 
 @pytest.mark.parametrize(
@@ -46,6 +50,11 @@ WAYPOINTS = torch.tensor([[[0.0, 0.0], [0.5, 1.0], [1.0, 1.0]]])
         ({"tolerance": float("nan")}, ValueError, "tolerance: expected finite numbers"),
         ({"tolerance": torch.ones(3)}, ValueError, r"tolerance: expected a number, \[2\] or \[1, 2\], got \[3\]"),
         ({"intervals": 2}, ValueError, "intervals: expected a whole number of at least 4"),
+        *(({"waypoints": one}, NotImplementedError, "waypoints: expected a plain tensor, got") for one in WITHOUT_ROWS),
+        *(
+            ({**SLOW, "velocity": one}, NotImplementedError, "velocity: expected a plain tensor, got")
+            for one in WITHOUT_ROWS
+        ),
     ],
 )
 def test_wrong_arguments_are_named(change: dict[str, object], error: type[Exception], told: str) -> None:

@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch._subclasses import FakeTensorMode
 
 from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
 
@@ -58,22 +57,6 @@ def test_limits_that_are_huge_are_none(kind: str) -> None:
     for huge in (1e12, 1e15, 1e30, 1e300):
         for limit in (huge, torch.tensor([huge, torch.inf, huge], dtype=torch.float64)):
             assert torch.equal(retime(PATH, MotionLimits(**{**others, kind: limit})).times, without.times)
-
-
-VALUELESS: dict[str, Callable[[], torch.Tensor]] = {
-    "meta": lambda: PATH.to("meta"),
-    "fake": lambda: FakeTensorMode().from_tensor(PATH),
-    "sparse": lambda: PATH.to_sparse(),
-    "nested": lambda: torch.nested.nested_tensor([*PATH]),
-}
-
-
-@pytest.mark.parametrize("kind", VALUELESS)
-def test_tensors_that_hold_no_rows_of_numbers_are_refused_by_name(kind: str) -> None:
-    with pytest.raises(NotImplementedError, match="waypoints: expected a plain tensor, got"):
-        retime(VALUELESS[kind](), LIMITS)
-    with pytest.raises(NotImplementedError, match="velocity: expected a plain tensor, got"):
-        retime(PATH, LIMITS, order=2, mode="slow only", dt=0.2, velocity=VALUELESS[kind]())
 
 
 def test_the_default_device_and_dtype_do_not_matter() -> None:
