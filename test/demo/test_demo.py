@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from motion_tables import read_plain, write_table
 from motions import sine_motion
 from preloaded_process import PreloadedNode, PreloadedProcess, process_with
+from recordings import read_plain, write_table
 
 pytestmark = pytest.mark.ros
 DEMO = ("-m", "traj_integrator_ros.demo.main")

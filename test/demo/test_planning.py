@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from motion_tables import write_table
 from motions import AMPLITUDE, JOINTS, PHASE, RATE, SINE, sine_motion
+from recordings import write_table
 
 from traj_integrator_ros.demo.recording import load_recording, plan_on, repeated
 from traj_integrator_ros.motions.samples import RecordingError, Samples

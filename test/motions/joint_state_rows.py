@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from recorded_messages import JOINT_STATE, write_bag
+from recordings import JOINT_STATE, write_bag
 
 from traj_integrator_ros.motions.joint_states import StateRow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from motion_tables import write_table
+from recordings import write_table
 from tool_runs import JOINTS, Result, Tool
 
 from traj_integrator_ros.motions.samples import Nature, Samples, samples_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from motion_tables import read_plain
+from recordings import read_plain
 from tool_runs import Tool, command, environment, wait_for_endpoint
 
 TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay", "retime")

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from joint_state_rows import joint_state, states
-from motion_tables import read_plain
-from recorded_messages import JOINT_STATE, Message, write_bag
+from recordings import JOINT_STATE, Message, read_plain, write_bag
 from tool_runs import Result, Tool
 
 from traj_integrator_ros.tools import replay

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from motion_tables import read_plain, write_table
 from pipelines import SimulatedNode
-from recorded_messages import JOINT_STATE, write_bag
+from recordings import JOINT_STATE, read_plain, write_bag, write_table
 from tool_runs import JOINTS, Tool
 
 from traj_integrator_ros.kernels import ControlSpace, bspline_step

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from motion_tables import read_plain
+from recordings import read_plain
 from tool_runs import command, environment
 
 from traj_integrator_ros.tools import check_trajectory, retime

@@ -1,4 +1,4 @@
-"""Messages as mappings, written as rosbag2 records them."""
+"""Motions as tables, and messages as mappings, written as rosbag2 records them, for readers and tools."""
 
 from __future__ import annotations
 
@@ -9,10 +9,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from traj_integrator_ros.motions.files import read_samples
+from traj_integrator_ros.motions.samples import Samples
+
 Message = Mapping[str, Any]
 INTERFACES = Path(__file__).resolve().parents[1] / "traj_integrator_interfaces" / "msg"
 JOINT_STATE, JOINT_TRAJECTORY = "sensor_msgs/msg/JointState", "trajectory_msgs/msg/JointTrajectory"
 TRAJECTORY_BATCH = "traj_integrator_interfaces/msg/TrajectoryBatch"
+
+
+def read_plain(path: Path, row: int | None = None) -> Samples:
+    """The motion in a file that needs no notes."""
+    return read_samples(path, None, pytest.fail, row)
+
+
+def write_table(path: Path, samples: Samples, quantities: tuple[str, ...] = ("position", "velocity")) -> Path:
+    """Write the quantities of a motion as a table in the project's own columns."""
+    names = ["time", *(f"{name}_{joint}" for name in quantities for joint in samples.joint_names)]
+    columns = np.column_stack([samples.time, *(getattr(samples, name) for name in quantities)])
+    np.savetxt(path, columns, "%.17g", ",", header=",".join(names), comments="", encoding="utf-8")
+    return path
 
 
 def write_bag(
