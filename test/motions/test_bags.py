@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joint_state_rows import bag_of, states
-from recordings import JOINT_STATE, JOINT_TRAJECTORY, TRAJECTORY_BATCH, Message, write_bag
+from recordings import JOINT_STATE, JOINT_TRAJECTORY, TRAJECTORY_BATCH, Message, bag_of, states, write_bag
 
 from traj_integrator_ros.motions.door import each_read, reading
 from traj_integrator_ros.motions.files import read_samples, read_trajectories

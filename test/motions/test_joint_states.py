@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joint_state_rows import BEGIN_NS, bag_of, states
+from recordings import BEGIN_NS, bag_of, states
 
 from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.motions.joint_states import StateRow, motion_of_states

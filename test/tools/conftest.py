@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from tool_runs import JOINTS, Result, Tool
 from traj_integrator_ros.motions.samples import Nature, Samples, samples_of
 
 MODULES = {"demo": "demo.main"}
-sys.path.append(str(Path(__file__).resolve().parents[1] / "motions"))  # joint states
 
 
 @pytest.fixture

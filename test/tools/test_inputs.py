@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joint_state_rows import joint_state, states
-from recordings import JOINT_STATE, Message, read_plain, write_bag
+from recordings import JOINT_STATE, Message, joint_state, read_plain, states, write_bag
 from tool_runs import Result, Tool
 
 from traj_integrator_ros.tools import replay
