@@ -61,6 +61,11 @@ def test_services_and_topics_take_the_short_way_from_the_start_on(goal: list, sp
     np.testing.assert_allclose(found[0], expected[0], atol=2 * ROUNDING)
     np.testing.assert_allclose(found[2], expected[2], atol=INTO_RATES)
     np.testing.assert_allclose(published(turning("a"), turned), published(turning(), asked), atol=2 * ROUNDING)
+    ways = []
+    for node, one in ((turning("a"), turned), (turning(), asked)):
+        node.measure(STARTS[0], now=100.0)
+        ways.append(published(node, one._replace(start_position=NONE)))
+    np.testing.assert_allclose(*ways, atol=2 * ROUNDING)
 
 
 def test_revolute_joints_and_other_control_spaces_are_never_unwrapped() -> None:
