@@ -11,6 +11,7 @@ import itertools
 import pytest
 import torch
 from integration_cases import OUT_NAMES, STEP_KERNELS, squares
+from torch.autograd import forward_ad
 from torch.testing import assert_close
 
 EACH_KERNEL = pytest.mark.parametrize("case", STEP_KERNELS, ids=str)
@@ -225,5 +226,8 @@ def test_transforms_agree_with_autograd_and_vmap_is_refused(case):
     assert_close(found, torch.autograd.grad(squares(case.apply(arguments)), arguments.differentiable))
     _, directional = torch.func.jvp(loss, tuple(plain), tuple(plain))
     assert_close(directional, sum((gradient * tensor).sum() for gradient, tensor in zip(found, plain, strict=True)))
+    with forward_ad.dual_level():  # of tensors that require grad, whose gradient has a buffer
+        duals = [forward_ad.make_dual(*pair) for pair in zip(arguments.tensors, plain, strict=True)]
+        assert_close(forward_ad.unpack_dual(loss(*duals)).tangent.detach(), directional)
     with pytest.raises(RuntimeError, match=r"vmap cannot write .* buffers made outside of it; map over .* clique_step"):
         torch.func.vmap(lambda action: loss(action, *plain[1:]))(torch.stack([plain[0], plain[0]]))
