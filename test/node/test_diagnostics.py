@@ -71,6 +71,11 @@ def told_by(diagnostics: Diagnostics, given: NodeStatus) -> DiagnosticStatus:
     return told
 
 
+def level_and_text(given: NodeStatus) -> tuple[bytes, str]:
+    told = told_by(Diagnostics("node"), given)
+    return told.level, told.message
+
+
 @pytest.mark.parametrize(
     ("changes", "level", "text"),
     [
@@ -119,8 +124,7 @@ def told_by(diagnostics: Diagnostics, given: NodeStatus) -> DiagnosticStatus:
     ],
 )  # fmt: skip
 def test_levels_mean_what_operators_expect(changes: dict[str, object], level: bytes, text: str) -> None:
-    told = told_by(Diagnostics("node"), status(**changes))
-    assert (told.level, told.message) == (level, text)
+    assert level_and_text(status(**changes)) == (level, text)
 
 
 def test_a_level_is_about_what_happened_since_the_message_before() -> None:
