@@ -23,28 +23,38 @@ from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retim
 
 
 def by_linear_programs(waypoints: np.ndarray, limits: dict[str, np.ndarray], intervals: int) -> tuple[float, float]:
-    """Duration and largest start speed, by a general solver for the squared speeds at all grid points."""
+    """Duration and largest start speed from a reachability analysis with a general solver."""
     knots = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(waypoints, axis=0), axis=1))])
     pieces = len(knots) - 1
-    parts = [intervals // pieces + (m < intervals % pieces) + 1 for m in range(pieces)]
-    grid = np.unique(np.concatenate([*map(np.linspace, knots[:-1], knots[1:], parts)]))
+    parts = [intervals // pieces + (m < intervals % pieces) for m in range(pieces)]
+    grid = np.concatenate(
+        [np.linspace(knots[m], knots[m + 1], parts[m] + 1)[:-1] for m in range(pieces)] + [knots[-1:]]
+    )
     path = CubicSpline(knots, waypoints, bc_type="natural")
-    first, second, steps, each = path(grid, 1), path(grid, 2), np.diff(grid), np.eye(len(grid))
-    change = np.diff(each, axis=0) / (2 * steps[:, None])
-    at_ends = [  # accelerations at both ends of each interval
-        first[end, :, None] * change[:, None] + second[end, :, None] * each[end, None]
-        for end in (slice(None, -1), slice(1, None))
-    ]
-    rows = np.concatenate(at_ends).reshape(-1, len(grid))
-    most = np.concatenate([np.tile(limits[name], 2 * len(steps)) for name in ("acceleration", "deceleration")])
+    first, second, steps = path(grid, 1), path(grid, 2), np.diff(grid)
     bound = np.min((limits["velocity"] / np.maximum(np.abs(first), 1e-12)) ** 2, axis=1)
-    bound[-1] = 0.0
+    high, low = limits["acceleration"], -limits["deceleration"]
 
-    def largest(weights: np.ndarray, bound: np.ndarray) -> np.ndarray:
-        return linprog(-weights, np.concatenate([rows, -rows]), most, bounds=np.stack([0 * bound, bound], 1)).x
+    def rows(i):
+        p = np.concatenate([first[i], first[i + 1] + 2 * steps[i] * second[i + 1]])
+        matrix = np.stack([p, np.concatenate([second[i], second[i + 1]])], 1)
+        return np.concatenate([matrix, -matrix]), np.concatenate([high, high, -low, -low])
 
-    x = largest(np.ones(len(grid)), np.append(0.0, bound[1:]))
-    speed = np.sqrt(largest(each[0], bound)[0]) * np.linalg.norm(first[0])
+    reachable = np.zeros(len(grid))
+    for i in reversed(range(len(steps))):
+        matrix, right = rows(i)
+        scale = np.abs(matrix).max(axis=1)
+        to_next = np.array([[2 * steps[i], 1.0], [-2 * steps[i], -1.0]])
+        left = np.concatenate([matrix / scale[:, None], to_next])
+        values = np.concatenate([right / scale, [reachable[i + 1], 0.0]])
+        solved = linprog([0, -1], left, values, bounds=[(None, None), (0, bound[i])])
+        reachable[i] = -solved.fun
+    x = np.zeros(len(grid))
+    for i in range(len(steps)):
+        matrix, right = rows(i)
+        most = np.array([(r - m[1] * x[i]) / m[0] for m, r in zip(matrix, right, strict=True) if m[0] > 1e-12])
+        x[i + 1] = min(reachable[i + 1], x[i] + 2 * steps[i] * most.min())
+    speed = np.sqrt(reachable[0]) * np.linalg.norm(first[0])
     return float(np.sum(2 * steps / (np.sqrt(x[1:]) + np.sqrt(x[:-1])))), float(speed)
 
 
