@@ -61,8 +61,9 @@ def test_nothing_is_allocated_in_the_steady_state():
 @pytest.mark.parametrize("kernel", ["clique", "bspline_tight"])
 @pytest.mark.parametrize("is_staged", [False, True], ids=["direct", "staged"])
 def test_a_dropped_engine_frees_its_memory_at_once(kernel: str, is_staged: bool) -> None:
-    runner = StagedRunner(torch.device("cpu"), torch.float32, 4) if is_staged else None
-    engine = TrajectoryIntegrator("cpu", runner=runner)
+    engine = TrajectoryIntegrator(
+        "cpu", runner=StagedRunner(torch.device("cpu"), torch.float32, 4) if is_staged else None
+    )
     case = EngineCase(MAPS[kernel])
     case.run(engine, want_dt=True)
     terms = QuadraticCost(CostTerm(weight=np.ones(case.dof)))
