@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from execution_cases import cubic_spline
 from pipelines import GIVEN, LIMITS, NOW_S, SimulatedNode, largest, limits, ratio
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.governor.slow import slow
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import Rejected
@@ -48,10 +48,9 @@ def away(motion: Motion, rows: np.ndarray) -> float:
 
 def test_a_plan_is_slowed_a_thousandfold_at_most() -> None:
     motion = cubic_spline(np.full(50, 0.01), np.pad(SHAPE, ((1, 0), (0, 0))), np.zeros(1), ends_at_rest=True)
-    slower = [largest(motion) / by ** np.array([[1.0], [2.0], [3.0]]) for by in (900.0, 1100.0)]
-    assert slow(motion, slower[0]).motion.duration == pytest.approx(900 * motion.duration, rel=0.1)
-    with pytest.raises(Rejected, match="it would stand still"):
-        slow(motion, slower[1])
+    slowed, standing = (slow(motion, largest(motion) / by ** np.array([[1.0], [2.0], [3.0]])) for by in (900.0, 1100.0))
+    assert slowed.motion.duration == pytest.approx(900 * motion.duration, rel=0.1)
+    assert standing == "it would stand still"
 
 
 @pytest.mark.parametrize(("size", "most_delay"), [(1.5, 0.2), (2.0, 0.5)])
@@ -162,8 +161,8 @@ def test_a_slowed_motion_begins_in_its_state_or_is_not_found() -> None:
         motion = cubic_spline(np.full(8, 0.05), rows, velocity, ends_at_rest=True)
         most = np.maximum(np.abs(extremes(motion)).max(axis=0)[1:] * [[1.0], [0.8], [0.6]], 1.0 - moving)
         most[1] = np.maximum(most[1], 1.2 * np.abs(motion.begin.acceleration))
-        with suppress(Rejected):
-            found = slow(motion, most, from_state=True)
+        found = slow(motion, most, from_state=True)
+        if not isinstance(found, str):
             begun += 1
             assert (np.abs(found.motion.begin.beyond(motion.begin)) <= [[1e-9], [1e-6], [1e-3]]).all(), seed
     assert begun > 20
@@ -175,15 +174,11 @@ def test_a_plan_with_a_kink_is_slowed_from_a_motion() -> None:
     many = {f"limits__{kind}": [float(value)] * dof for kind, value in zip(kinds, most[:, 0], strict=True)}
     node = SimulatedNode(dof=dof, start_from="previous", state_timeout=0.0, limits__start_deviation=0.0, **many)
     node.measure(0.0)
-    slowed = refused = 0
+    slowed = 0
     for begin in (0.5, 0.6, 0.7, 0.8, 0.84, 0.88, 0.9, 0.92):
         times = begin + 0.02 * np.arange(1, count + 1)[:, None]
         rows = 1.3 * np.sin(times * (1 + 0.1 * np.arange(dof))) * np.minimum(times, 1.0) ** 3
-        try:
-            made = node.send(rows, now=NOW_S + begin, stamp=NOW_S + begin)  # None: it waits
-        except Rejected:
-            refused += 1
-            continue
+        made = node.send(rows, now=NOW_S + begin, stamp=NOW_S + begin)  # None: it waits
         slowed += made is not None and made.delay > 0
         assert made is None or (largest(made.motion) <= KEPT * most).all()
-    assert slowed >= 4 and refused <= 1, "the motion in execution may leave a blend no room"
+    assert slowed >= 4

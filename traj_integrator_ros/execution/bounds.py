@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from .limits import Limits, extremes, forward, keeps
+from .limits import OUTWARD, Limits, extremes, forward, keeping, keeps
 from .motion import Motion
+from .tolerances import ROUNDING
 
 SPARE = 1e-4
 """Share by which bounds of rates are widened, so that a plan that uses a limit completely counts as within it."""
@@ -65,6 +66,15 @@ class Bounds(Limits):
         wide[:, 1:] *= 1 + SPARE
         return wide
 
+    @cached_property
+    def of_stops(self) -> np.ndarray:
+        """Least and greatest position and velocity of a stop; accelerations and jerks are infinite, `[2, 4, D]`."""
+        ranges = np.full((2, 4, len(self.jerk)), np.inf) * OUTWARD
+        ranges[:, 0] = self.sides[:, 0] + ROUNDING * OUTWARD[:, 0]
+        most = np.broadcast_to(self.most, (3, len(self.jerk)))[0]
+        ranges[:, 1] = np.maximum(self.velocity, most) * (1 + ROUNDING) * OUTWARD[:, 0]
+        return ranges
+
     def stop_durations(self, velocity: np.ndarray) -> np.ndarray:
         """Return the time that each joint takes to stop from a constant velocity, s, `[D]`."""
         v, a, j = np.abs(velocity), self.stopping, self.jerk
@@ -73,11 +83,7 @@ class Bounds(Limits):
 
     def kept_by(self, motion: Motion) -> np.ndarray:
         """Return which joints of a motion keep the bounds, bool `[D]`."""
-        if keeps(motion, self.wide):
-            kept = np.ones(motion.dof, bool)
-        else:
-            (least, most), (low, high) = extremes(motion), self.wide
-            kept = ((least >= low) & (most <= high)).all(axis=0)
+        kept = keeping(motion, self.wide)
         if self.deceleration is not None and kept.any():
             kept &= self.steers(motion) <= 1 + SPARE
         return kept

@@ -96,6 +96,14 @@ class Limits:
         rounding = np.array([POSITION_ROUNDING, 0.0, 0.0, 0.0])[:, None]
         return self.sides + (relative * _finite(np.abs(self.sides)) + rounding) * OUTWARD
 
+    def raised_to(self, motion: Motion) -> Limits:
+        """Return the same limits with velocities, accelerations and jerks raised to those of a motion."""
+        largest = np.abs(extremes(motion)).max(axis=0)
+        orders = {"velocity": 1, "acceleration": 2, "deceleration": 2, "jerk": 3}
+        given = {name: getattr(self, name) for name in orders}
+        raised = {name: np.maximum(most, largest[orders[name]]) for name, most in given.items() if most is not None}
+        return replace(self, **raised)
+
     def containing(self, least: np.ndarray | None, most: np.ndarray | None) -> Limits:
         """Return the same limits with positions widened to contain others, `[D]`; None: they need not be wider."""
         low, high = self.position_min, self.position_max
@@ -170,6 +178,14 @@ def _ranges_of(motion: Motion, parts: int) -> np.ndarray:
 def keeps(motion: Motion, ranges: np.ndarray) -> bool:
     """Return whether all derivatives stay within ranges `[2, 4, D]`; fast if they stay well within."""
     return not native.widen(motion.coefficients, motion.knots, ranges[None].copy())
+
+
+def keeping(motion: Motion, ranges: np.ndarray) -> np.ndarray:
+    """Return which joints stay within ranges `[2, 4, D]`, bool `[D]`."""
+    if keeps(motion, ranges):
+        return np.ones(motion.dof, bool)
+    least, most = extremes(motion)
+    return ((least >= ranges[0]) & (most <= ranges[1])).all(axis=0)
 
 
 def forward(motion: Motion, either: np.ndarray) -> Motion:

@@ -19,6 +19,8 @@ SHORTEST_GAP = 1e-6
 """Shortest time between two knots, s: knots that are closer are merged. With a larger gap, the segment beside merged
 knots would smooth a jump of the jerk over too long a time; in a smaller gap, whole nanoseconds are too coarse.
 """
+_MOST_SOON = 1_000
+"""Largest number of segments that a stop considers: 20,000 take 40 ms, for which the stop would wait."""
 _NO_KNOTS = np.empty(0)
 _ENDLESS = np.array([0.0, np.inf])
 BESIDE = 6e-3
@@ -135,11 +137,6 @@ class Motion(NamedTuple):
         native.states_at(self.coefficients, self.knots, times, states)
         return states
 
-    @property
-    def states(self) -> np.ndarray:
-        """Position, velocity and acceleration at knots, `[3, N + 1, D]`: after a jump of the acceleration."""
-        return np.concatenate([self.states_at(self.knots[:-1], 3), np.stack(self.end)[:, None]], axis=1)
-
     def from_time(self, time: float) -> Motion:
         """Return what remains of the motion from `time` on, s, as a motion of its own.
 
@@ -220,9 +217,10 @@ class Motion(NamedTuple):
         return self if self.plan_from <= 0 else self.from_time(min(self.plan_from, last))
 
     @property
-    def planned(self) -> Motion:
-        """The motion without its brake, unless it consists of little else."""
-        return self.until(self.plan_until) if MOMENT_S < self.plan_until < self.duration else self
+    def soon(self) -> Motion:
+        """The motion without its brake, unless it consists of little else; of thousands of segments, the first ones."""
+        motion = self.until(self.plan_until) if MOMENT_S < self.plan_until < self.duration else self
+        return motion if len(motion.knots) <= _MOST_SOON else motion.until(float(motion.knots[_MOST_SOON]))
 
     def moved(self, by: np.ndarray) -> Motion:
         """Return the motion shifted by `[D]`, rad."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..execution.bounds import Bounds
 from ..execution.following import follow
-from ..execution.limits import Limits, extremes, find_motion_violation
+from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State, united
 from ..execution.rows import Reference
 from ..execution.stopping import fastest_stop
@@ -54,15 +54,18 @@ class Task(NamedTuple):
 class Found(NamedTuple):
     """A motion to a plan and along it."""
 
-    motion: Motion
+    motion: Motion | None
+    """None if there is none that may be executed."""
     meant: Motion
     """The planned motion itself, which later plans continue; it may begin earlier."""
     delay: float = 0.0
     """Time by which the plan was slowed, s."""
     passes: np.ndarray = np.empty(0)
     """Times of the motion at the plan's rows, s, `[N]`."""
+    fault: str = ""
+    """Why the motion must not be executed, or limits that it exceeds although limits.action is warn."""
     warnings: tuple[Rejected, ...] = ()
-    """Why it is not the fastest, or limits that it exceeds although limits.action is warn."""
+    """What to tell of it: its fault, or why it is not the fastest."""
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -83,31 +86,28 @@ def motion_to(task: Task, parameters: NodeParameters, assumed: Bounds, *, slows:
     planned, bounds = reference.motion, assumed.containing(*limits.range_of("position"))
     require_finite("motion", planned.coefficients, RejectionReason.NON_FINITE_RESULT)
     rest = planned.rest_from(task.begin_ns)
-    if reference.keeps_limits:
-        bounds = replace(bounds, most=np.inf, deceleration=None)
-    bounds = bounds.raised_to(rest.valid)
     if reference.keeps_limits:  # Neither the interpolation of its points nor the blend to it counts as a violation.
-        limits = replace(bounds, slack=limits.slack, joint_names=limits.joint_names)
+        limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
+    bounds = bounds.raised_to(rest.valid)
     meant, into = _ended(rest, task, bounds, parameters), (task.begin_ns - planned.start_ns) * NANOSECOND_S
     blend = _Blend(task, parameters, bounds, limits, _most_apart(parameters, assumed), reference.keeps_limits)
-    try:
-        found = blend.judged(meant, reference.passes - into)
-    except Rejected as refused:
-        if not slows or parameters.limits_action != ACTION_RETIME or meant.plan_from >= meant.duration:
-            raise
+    found = blend.judged(meant, reference.passes - into)
+    slows = slows and parameters.limits_action == ACTION_RETIME
+    if found.fault and slows and meant.plan_from < meant.duration:
         moves = bool((np.abs(task.state.known[1:]) > SAME[1:]).any())
-        found = blend.slowed(meant, reference.passes - into, refused.message, assumed, moves=moves)
-        into = into if moves else 0.0
-    if reference.why_slow:
-        not_fastest = Rejected(RejectionReason.NOT_FASTEST, f"points: {reference.why_slow}")
-        found = found._replace(warnings=(not_fastest, *found.warnings))
+        found, into = blend.slowed(meant, found, assumed, moves=moves), into if moves else 0.0
+    warnings = [Rejected(RejectionReason.NOT_FASTEST, f"points: {reference.why_slow}")] if reference.why_slow else []
+    if found.fault:
+        warnings.append(Rejected(RejectionReason.LIMITS, found.fault))
+        if found.motion is None or parameters.limits_action != ACTION_WARN:
+            raise warnings[-1]
     kept = found.meant
     if 0 < into < planned.duration:  # A later plan may begin, by its stamp, before this one does.
         kept = planned.until(into).then(kept)
     end = kept.end.position
     if np.count_nonzero(task.floating | (end < bounds.position_min) | (end > bounds.position_max)):
         kept = kept.moved(found.motion.end.position - end)
-    return found._replace(meant=kept)
+    return found._replace(meant=kept, warnings=tuple(warnings))
 
 
 def _ended(motion: Motion, task: Task, bounds: Bounds, parameters: NodeParameters) -> Motion:
@@ -126,7 +126,7 @@ class _Blend(NamedTuple):
     task: Task
     parameters: NodeParameters
     bounds: Bounds
-    limits: Limits
+    limits: JointLimits
     """Limits that the motion has to keep."""
     most_apart: np.ndarray
     keeps_limits: bool
@@ -135,29 +135,25 @@ class _Blend(NamedTuple):
         """Blend into a motion, which passes rows at times, s.
 
         A chunk may exceed limits if a motion within the limits stays near it. A complete plan has to pass its points.
-
-        Raises:
-            Rejected: limits_violated.
-
         """
         warns, fault = self.parameters.limits_action == ACTION_WARN, ""
-        if self.task.plan.is_complete or not meant.with_accelerations or warns:
-            fault = find_motion_violation(meant.valid.planned, self.limits, steps=not self.keeps_limits)
-        motion = None if fault and not warns else self._followed(meant, np.inf if warns else self.most_apart)
+        if at_points := self.task.plan.is_complete or not meant.with_accelerations or warns:
+            fault = find_motion_violation(meant.valid, self.limits, steps=not self.keeps_limits)
+            if fault and not warns:
+                return Found(None, meant, passes=passes, fault=fault)
+        motion = self._followed(meant, np.inf if warns else self.most_apart)
         if motion is None:
             fault = fault or find_motion_violation(meant.valid, self.limits) or _NO_BLEND
-        elif not fault and motion is not meant:  # Otherwise its extremes have been compared with the bounds.
+            return Found(None, meant, passes=passes, fault=fault)
+        if not fault and not (at_points and motion is meant):
             fault = find_motion_violation(motion, self.limits, steps=False)
-        warnings = (Rejected(RejectionReason.LIMITS, fault),) if fault else ()
-        if warnings and (motion is None or not warns):
-            raise warnings[0]
-        return Found(motion, meant, passes=passes, warnings=warnings)
+        return Found(motion, meant, passes=passes, fault=fault)
 
-    def slowed(self, meant: Motion, passes: np.ndarray, fault: str, assumed: Bounds, *, moves: bool) -> Found:
-        """Blend into a motion that is slowed along its path because of a fault.
+    def slowed(self, meant: Motion, found: Found, assumed: Bounds, *, moves: bool) -> Found:
+        """Blend into a motion that is slowed along its path; what was found before says why that is needed.
 
         `moves` says whether any joint does at the command. If none does, blend and plan are slowed together, so that
-        joints stay on their common path. Raises Rejected: limits_violated.
+        joints stay on their common path.
         """
         if not moves:  # as if it kept its limits
             free = replace(self.bounds, most=np.inf, deceleration=None).raised_to(meant.valid)
@@ -166,16 +162,15 @@ class _Blend(NamedTuple):
         valid, rates = meant.valid, assumed.raised_to(meant.valid).rates
         begins = meant.duration - valid.duration
         rates = _OF_LIMITS * rates if moves else rates
-        try:
-            slowed = slow(valid, rates, self.parameters.joint_names, marks=passes - begins)
+        slowed = slow(valid, rates, self.parameters.joint_names, marks=found.passes - begins)
+        if isinstance(slowed, str):
+            fault = slowed
+        else:
             later = slowed.motion if meant.plan_from <= 0 else slowed.motion.from_time(-meant.plan_from)
-            later = later._replace(start_ns=meant.start_ns)
-            own = assumed.containing(*self.bounds.range_of("position")).raised_to(later.valid)
-            found = self._replace(bounds=own).judged(later, begins + slowed.passes)
-        except Rejected as refused:
-            fault = f"{fault}; it cannot be slowed (speeds as parts of the plan's): {refused.message}"
-            raise Rejected(RejectionReason.LIMITS, fault) from None
-        return found._replace(delay=later.duration - meant.duration)
+            again = self.judged(later._replace(start_ns=meant.start_ns), begins + slowed.passes)
+            if not (fault := again.fault):
+                return again._replace(delay=later.duration - meant.duration)
+        return found._replace(fault=f"{found.fault}; it cannot be slowed (speeds as parts of the plan's): {fault}")
 
     def _followed(self, motion: Motion, most_apart: np.ndarray | float = np.inf) -> Motion | None:
         state, bounds = self.task.state, self.bounds
@@ -185,11 +180,11 @@ class _Blend(NamedTuple):
             if not (np.abs(state.beyond(motion.begin)) > SAME)[:orders].any():
                 return motion
         if self.keeps_limits or self.parameters.limits_action == ACTION_WARN:
-            bounds = bounds.containing(*extremes(motion.valid.planned)[:, 0])
+            bounds = bounds.containing(*extremes(motion.valid)[:, 0])
         return follow(state, motion, bounds, self.parameters.publish_bandwidth, self.task.floating, most_apart)
 
 
 def _most_apart(parameters: NodeParameters, assumed: Bounds) -> np.ndarray:
     """Return the largest distances at which a chunk is followed, rad, `[dof]`: grippers go as fast as they can."""
     most = _MOST_APART * np.minimum(assumed.position_max - assumed.position_min, 1.0)
-    return np.where(parameters.of_kind(GRIPPER), np.inf, most) if GRIPPER in parameters.kinds else most
+    return np.where(parameters.of_kind(GRIPPER), np.inf, most)

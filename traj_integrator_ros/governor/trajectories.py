@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +13,7 @@ from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.rows import Reference, continued, points_of
 from ..execution.steps import Steps, steps_of, with_steps, without_steps
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, SECOND_NS, whole_ns
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
 from ..limits.joint_limits import JointLimits, assumed_limits, find_violation, limits_lacking
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, START_FROM_PREVIOUS
@@ -34,8 +33,6 @@ _BACK = 0.1
 """Speed with which the command goes back after a brake: 0.1 rad/s, or that share of a joint's range below 1 rad."""
 _LEADS = 0.1
 """Distance over which a motion is slow where a joint was stopped: 0.1 rad, or that share of a range below 1 rad."""
-_CONSIDERED_NS = SECOND_NS
-"""Part of a motion, ns, whose limits its stop may use: all of 20,000 segments would take 40 ms, for which it waits."""
 _MOST_SLOWED_AT_ONCE = 128
 """Largest number of segments of a motion in execution that is slowed at once, in some 10 ms; longer ones are stopped.
 """
@@ -204,11 +201,12 @@ class TrajectoryMaker:
         """Slow the beginning of a motion in directions in which joints were stopped."""
         motion, stopped = found.motion, self._published.guard.stopped
         rates = self.assumed.bounds.raised_to(motion).rates
-        try:
-            slowed = gently(motion, stopped, _LEADS * self.allowance.full_speed, rates, found.passes)
-        except Rejected as refused:
-            why = f"motion: expected it to lead on slowly where the robot was stopped, but {refused.message}"
-            raise Rejected(RejectionReason.DEVIATION, why) from None
+        slowed = gently(motion, stopped, _LEADS * self.allowance.full_speed, rates, found.passes)
+        if isinstance(slowed, str):
+            raise Rejected(
+                RejectionReason.DEVIATION,
+                f"motion: expected it to lead on slowly where the robot was stopped, but {slowed}",
+            )
         if slowed.motion is motion:
             return found
         delay = slowed.motion.duration - motion.duration
@@ -229,7 +227,7 @@ class TrajectoryMaker:
 
     def _fastest_stop(self, motion: Motion, blend_ns: int) -> Motion:
         """Return the fastest stop of a motion, which may be as fast as the motion itself."""
-        braking = self.assumed.bounds.raised_to(motion.between(blend_ns, blend_ns + _CONSIDERED_NS))
+        braking = self.assumed.bounds.raised_to(motion.rest_from(blend_ns).soon)
         return fastest_stop(motion.at(blend_ns), braking)._replace(start_ns=blend_ns)
 
     def back(self, now_ns: int) -> ExecutableTrajectory | None:
@@ -271,11 +269,11 @@ class TrajectoryMaker:
         steps = steps_of(rest, self._switched) if len(self._switched) else None
         rest = rest if steps is None else without_steps(rest, self._switched)
         rates = self.assumed.bounds.raised_to(rest).rates
-        marks, found = () if steps is None else steps.times, None
-        if len(rest.coefficients) <= _MOST_SLOWED_AT_ONCE and (np.abs(state.velocity) <= rates[0]).all():
-            with suppress(Rejected):
-                found = slow(rest, rates, self._parameters.joint_names, from_state=True, marks=marks)
-        if found is None or beyond(found.motion, self.limits):
+        if len(rest.coefficients) > _MOST_SLOWED_AT_ONCE or (np.abs(state.velocity) > rates[0]).any():
+            return self.stop(now_ns)
+        marks = () if steps is None else steps.times
+        found = slow(rest, rates, self._parameters.joint_names, from_state=True, marks=marks)
+        if isinstance(found, str) or beyond(found.motion, self.limits):
             return self.stop(now_ns)
         steps = steps and steps._replace(times=found.passes)
         within = Found(found.motion, found.motion, delay=found.motion.duration - rest.duration)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.following import follow
 from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..governor.reference import reference
@@ -137,11 +136,9 @@ def _stopped(motion: Motion, limits: JointLimits, node: NodeParameters) -> Motio
     bounds = assumed_limits(limits, node.publish_brake_time, assumed_velocity=node.limits_assumed_velocity).bounds
     try:
         most = bounds.raised_to(motion)
-        stopped = stopped_at_end(motion, most, node.publish_rest_tolerance, limits.joint_names)
+        return stopped_at_end(motion, most, node.publish_rest_tolerance, limits.joint_names)
     except Rejected as refusal:
         raise ValueError(str(refusal)) from None
-    leaves = most.kept_by(motion).all() and follow(stopped.begin, stopped, most, node.publish_bandwidth)
-    return leaves or stopped
 
 
 def _points_of(motions: list[Motion]) -> tuple[np.ndarray, np.ndarray]:
