@@ -31,8 +31,6 @@ lifecycle most of the time: each of these dozen services takes 3 us of a waiting
 """
 _TURNS = 6
 """Number of waitings of which a busy executor waits twice for these services: their calls wait for 0.1 s at most."""
-_BURST_S = 5e-3
-"""Time, s, for which the calls of a burst to one service are answered in a row: then inputs have their turn."""
 _EVENTS_EVERY_S = 0.5
 """Period, s, of reading events of the middleware, which have as many handlers as everything else."""
 
@@ -98,6 +96,8 @@ class LeanExecutor(SingleThreadedExecutor):
             raise ExternalShutdownException
         self._brief = self._brief + 1 if time.monotonic() - now_s < _OFTEN_S else 0
         ready = {kind: set(wait_set.get_ready_entities(kind)) for kind in kinds}
+        if ready.get("service"):  # What was published before a call may have come after subscriptions were looked at.
+            ready["subscription"] = {entity.handle.pointer for entity in entities["subscription"]}
         calls: list[Callable[[], None]] = [
             lambda waitable=waitable: _execute(waitable) for waitable in waitables if waitable.is_ready(wait_set)
         ]
@@ -133,16 +133,13 @@ class LeanExecutor(SingleThreadedExecutor):
         )
 
     def _call_service(self, service: Service) -> None:
-        until_s = time.monotonic() + _BURST_S
-        while True:
-            with service.handle:
-                request, header = service.handle.service_take_request(service.srv_type.Request)
-            if header is None:
-                return
-            self._answers.send(service, service.callback(request, service.srv_type.Response()), header)
-            if time.monotonic() > until_s:
-                self._brief = 0  # More calls may wait.
-                return
+        with service.handle:
+            request, header = service.handle.service_take_request(service.srv_type.Request)
+        if header is None:
+            return
+        # More may wait. They are not taken yet: what the caller has published before is handled first.
+        self._brief = 0
+        self._answers.send(service, service.callback(request, service.srv_type.Response()), header)
 
     def _run_tasks(self) -> None:
         for _ in range(len(self._begun)):
