@@ -53,6 +53,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\nsoak: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except PermissionError:
+        print("soak: --priority: expected the right to set one (root, or rtprio in limits.conf)", file=sys.stderr)
+        return EXIT_FAILED
     found = violations(record, Limits(**{name: getattr(options, name) for name in Limits._fields}))
     report = as_json(record, found)
     (out / REPORT).write_text(report, encoding="utf-8")

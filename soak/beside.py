@@ -118,7 +118,7 @@ class Driver(Beside):
 class Operator(Beside):
     """Calls ~/stop `STOPS` times after `begin`; `stops_s` then has the times until the answers were sent, s.
 
-    When the operator itself gets a core to read them says nothing about the node.
+    An answer counts from when the node sent it: the operator may have to wait for a core before it can read it.
     """
 
     def __init__(self, log: Path) -> None:

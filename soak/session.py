@@ -50,7 +50,7 @@ def run_soak(record: Record, params_file: Path, out: Path, progress: Progress) -
     remove_abandoned_segments()  # of killed nodes: with too little shared memory, other transports are used
     node = NodeProcess(out, params_file)
     try:
-        if record.priority:  # Its threads inherit it; those of other processes would let them wait 0.1 s for a core.
+        if record.priority:  # The node's threads inherit it.
             os.sched_setscheduler(node.pid, os.SCHED_RR, os.sched_param(1))
         swing = Swing(load_robot(params_file, None).limits)
         with ExitStack() as stack:

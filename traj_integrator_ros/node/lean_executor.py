@@ -96,7 +96,7 @@ class LeanExecutor(SingleThreadedExecutor):
             raise ExternalShutdownException
         self._brief = self._brief + 1 if time.monotonic() - now_s < _OFTEN_S else 0
         ready = {kind: set(wait_set.get_ready_entities(kind)) for kind in kinds}
-        if ready.get("service"):  # What was published before a call may have come after subscriptions were looked at.
+        if ready.get("service"):  # A message and then a call may have come between the looks at topics and at services.
             ready["subscription"] = {entity.handle.pointer for entity in entities["subscription"]}
         calls: list[Callable[[], None]] = [
             lambda waitable=waitable: _execute(waitable) for waitable in waitables if waitable.is_ready(wait_set)
@@ -137,7 +137,7 @@ class LeanExecutor(SingleThreadedExecutor):
             request, header = service.handle.service_take_request(service.srv_type.Request)
         if header is None:
             return
-        # More may wait. They are not taken yet: what the caller has published before is handled first.
+        # The other calls of a burst are taken in the next turns, each after the messages that came before it.
         self._brief = 0
         self._answers.send(service, service.callback(request, service.srv_type.Response()), header)
 

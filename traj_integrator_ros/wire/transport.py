@@ -27,8 +27,8 @@ ARRAYS_IN_MESSAGE = 5
 _FITS_DEFAULT_BYTES = MIB // 4
 _MESSAGES_IN_FLIGHT = 2
 _MESSAGES_THAT_WAIT = 8192
-"""Messages that wait in shared memory for the thread of the middleware that reads them. 13,500 messages/s fill the
-default of 512 while that thread waits 40 ms for a core; a call that finds no room is sent again 1 to 3 s later.
+"""Number of messages that may wait in shared memory until the middleware's thread reads them. The default is 512: then
+13,500 messages/s fill it while that thread waits 40 ms for a core, and a call that finds no place comes 1 to 3 s late.
 """
 _SHARE_OF_FREE = 4
 """A process takes at most one part in so many of the free shared memory, because its peers need some, too."""
