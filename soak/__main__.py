@@ -43,7 +43,7 @@ def main() -> int:
 
     params_file = write_parameters(out / "node_params.yaml", _parameters(options.set))
     rates = {name: rate * options.load for name, rate in RATES_HZ.items()}
-    circumstances = {name: getattr(options, name) for name in ("load", "beside", "priority")}
+    circumstances = {name: getattr(options, name) for name in ("load", "beside")}
     record = Record(options.warmup, 60 * options.minutes, rates, **circumstances)
     # Both signals raise an exception, so that the node is stopped; a shell ignores SIGINT for background processes.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -53,9 +53,6 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\nsoak: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except PermissionError:
-        print("soak: --priority: expected the right to set one (root, or rtprio in limits.conf)", file=sys.stderr)
-        return EXIT_FAILED
     found = violations(record, Limits(**{name: getattr(options, name) for name in Limits._fields}))
     report = as_json(record, found)
     (out / REPORT).write_text(report, encoding="utf-8")
@@ -81,8 +78,6 @@ def _options() -> argparse.Namespace:
         parser.add_argument(option, type=positive, default=default, metavar=unit, help=description)
     beside = "another process keeps the node's core busy"
     parser.add_argument("--beside", action="store_true", help=beside)
-    priority = "the node goes before all processes of ordinary priority, as with chrt -r 1, which takes privileges"
-    parser.add_argument("--priority", action="store_true", help=priority)
     random = "instead of a node: random streams on a simulated clock, every cycle judged (--random --help)"
     parser.add_argument("--random", action="store_true", help=random)
     add_setting(parser)

@@ -25,7 +25,7 @@ class Limits(NamedTuple):
     late: float = 1.0
     """Longest time until a call or sequence is answered or refused, s."""
     stop: float = 0.02
-    """Time, s, within which half of all calls of ~/stop are answered under load; with a priority, 19 of 20 are."""
+    """Time, s, within which 19 of 20 calls of ~/stop are answered under load; half of them without a priority."""
 
 
 def violations(record: Record, limits: Limits) -> list[str]:

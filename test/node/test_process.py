@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, NodeFactory, NodeServer
 from preloaded_process import PreloadedNode
@@ -80,6 +81,53 @@ def test_the_wildcard_section_reaches_a_node_in_any_namespace(serve: NodeServer)
     _, client = serve(arguments=arguments, connect_to="/deep/down/other")
     assert client.parameter("joint_names") == list(JOINTS)
     assert client.parameter("max_batch") == PARAMETERS["max_batch"]
+
+
+def _policy(prefix: list[str], statements: str) -> tuple[int, int, str]:
+    """Return policy, priority and what is printed of a process of Python that is started with a prefix."""
+    shows = "print(os.sched_getscheduler(0), os.sched_getparam(0).sched_priority, said)"
+    command = [*prefix, sys.executable, "-c", f"import os; said = ''; {statements}; {shows}"]
+    policy, priority, said = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True, env=source_environment()
+    ).stdout.split(maxsplit=2)  # fmt: skip
+    return int(policy), int(priority), said.strip()
+
+
+_COMES_FIRST = "from traj_integrator_ros.node import priority; said = priority.come_first()"
+_MAY_COME_FIRST = "os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))"
+
+
+@pytest.fixture(scope="module")
+def has_right() -> bool:
+    """Whether this user may set a real-time priority."""
+    try:
+        return bool(_policy([], f"{_MAY_COME_FIRST}; said = 1"))
+    except subprocess.CalledProcessError:
+        return False
+
+
+def test_the_thread_that_stops_goes_before_those_that_compute(serve: NodeServer, has_right: bool) -> None:
+    process, client = serve()
+    path = np.linspace([0.0] * len(JOINTS), [0.5] * len(JOINTS), 5)[None]
+    client.services.retime(path, velocity_limits=[1.0] * len(JOINTS), acceleration_limits=[8.0] * len(JOINTS), order=2)
+    threads = [int(name) for name in os.listdir(f"/proc/{process.pid}/task")]
+    found = {(os.sched_getscheduler(one), os.sched_getparam(one).sched_priority) for one in threads}
+    if not has_right:
+        assert found == {(os.SCHED_OTHER, 0)} and "no right to a priority" in process.output
+        return
+    assert {(os.SCHED_RR, 2), (os.SCHED_RR, 1)} <= found, process.output
+    assert (os.sched_getscheduler(process.pid), os.sched_getparam(process.pid).sched_priority) == (os.SCHED_RR, 2)
+    assert "threads go before those of ordinary programs" in process.output
+
+
+def test_a_policy_that_the_user_has_chosen_is_kept() -> None:
+    assert _policy(["chrt", "-b", "0"], _COMES_FIRST)[:2] == (os.SCHED_BATCH, 0)
+
+
+def test_without_the_right_to_a_priority_the_node_says_so() -> None:
+    prefix = ["setpriv", "--bounding-set=-sys_nice"] if os.geteuid() == 0 else ["prlimit", "--rtprio=0"]
+    policy, priority, said = _policy(prefix, _COMES_FIRST)
+    assert (policy, priority) == (os.SCHED_OTHER, 0) and "no right to a priority" in said
 
 
 def test_interfaces_of_an_older_build_end_the_start_with_one_line(tmp_path: Path) -> None:

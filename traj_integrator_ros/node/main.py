@@ -80,6 +80,7 @@ def main(args: Sequence[str] | None = None) -> int:
     from ..parameters.table import SPECS
     from ..wire.transport import prepare_transport
     from .lean_executor import LeanExecutor
+    from .priority import come_first
     from .shared_memory import MANY_FILES, files_of_middleware, remove_abandoned_segments
 
     _limit_threads()
@@ -87,6 +88,7 @@ def main(args: Sequence[str] | None = None) -> int:
     # Otherwise garbage collections would scan all imported objects: 50 ms in the middle of a message, and at the end.
     gc.freeze()
     stop_signals.orderly()
+    priority = come_first()  # after the imports, and before the middleware starts threads, which inherit it
     try:
         removed = remove_abandoned_segments()
         # The parameters are not known yet. By default, a batch takes more than the most that is reserved.
@@ -108,6 +110,7 @@ def main(args: Sequence[str] | None = None) -> int:
             f"{left} files of Fast DDS in /dev/shm: those of killed processes slow messages down; with no ROS process "
             "running, rm /dev/shm/fastdds_* /dev/shm/fastrtps_* /dev/shm/sem.fast* removes them"
         )
+    node.get_logger().info(priority)
     (node.get_logger().warning if transport.is_short else node.get_logger().info)(transport.reason)
     executor = None
     try:

@@ -26,6 +26,7 @@ from ..wire.readers import nanoseconds
 from .accounts import Accounts
 from .answers import Answers
 from .intake import CALL_WAITS_S, MOST_CALLS, Call
+from .priority import come_after
 
 if TYPE_CHECKING:
     from .topic_handlers import TopicHandlers
@@ -44,7 +45,7 @@ class Services:
 
     def __init__(self, node: LifecycleNode, accounts: Accounts, published: Command, handlers: TopicHandlers) -> None:
         self._node, self._published, self._handlers = node, published, handlers
-        self._work = ThreadPoolExecutor(1, "services")
+        self._work = ThreadPoolExecutor(1, "services", come_after)
         self._accounts = accounts
         self._open: list[Call] = []
         """Calls whose handlers have begun."""

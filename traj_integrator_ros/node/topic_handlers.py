@@ -38,6 +38,7 @@ from .diagnostics import CONSPICUOUS
 from .entities import QUIET_PERIOD_S, RESTING_PERIOD_S, SUPERVISION_PERIOD_S, Entities
 from .goal_server import GoalServer
 from .intake import AT_ONCE, CALL_WAITS_S, MOST_READ, Call, Message, age_ns
+from .priority import come_after
 from .rclpy_features import publish_parts
 from .services import Services
 from .states import States
@@ -93,8 +94,8 @@ class TopicHandlers:
         self._node, self._accounts, self._published = node, accounts, published
         self._clock = node.get_clock()
         self._is_simulated = self._clock.ros_time_is_active
-        self._threads = ThreadPoolExecutor(THREADS, "ways to plans")
-        self._batches = ThreadPoolExecutor(1, "large batches")
+        self._threads = ThreadPoolExecutor(THREADS, "ways to plans", come_after)
+        self._batches = ThreadPoolExecutor(1, "large batches", come_after)
         self.services = Services(node, accounts, published, self)
         warn, refuse = accounts.let_through, self._refuse_waiting
         self.pipeline = Executor(parameters, engine, published, warn, refuse, self._threads, self.wake, self.beside)
