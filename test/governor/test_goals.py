@@ -180,7 +180,7 @@ def test_a_controller_that_is_off_ends_a_goal_but_a_gap_does_not(of_node):
     assert not of_node.results
     of_node.reports = False
     of_node.run(0.7, 1.3)
-    assert of_node.results["one"].text.startswith("controller_unavailable: controller_state: expected reports")
+    assert of_node.results["one"].text.startswith("controller_unavailable: node: expected reports")
 
 
 def test_a_clock_that_jumps_back_ends_a_goal(of_node):

@@ -192,3 +192,17 @@ def test_what_is_in_the_way_is_met_gently_until_it_has_gone(by: ControlSpace):
     stream.wall = 2.0
     stream.go(0.8, 4.0, by)
     assert stream.place[0] > 1.9, "an obstacle that has gone is none"
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_what_is_met_again_and_again_is_not_pressed_further_each_time(reports: bool):
+    """The command stands ahead of the arm while it is held, which is no sag to be learned."""
+    stream, ahead = Stream(wall=0.1), []
+    stream.reports = reports
+    while stream.time < 30.0:
+        brakes, begin = stream.node.published.guard.brakes, len(stream.commands)
+        while stream.node.published.guard.brakes == brakes and stream.time < 40.0:
+            stream.go(0.5, 0.1, ControlSpace.VELOCITY)
+        stream.run(1.5)
+        ahead.append(np.max(stream.commands[begin:], axis=0)[0] - stream.wall)
+    assert max(ahead) < ahead[0] + 1e-3, ahead

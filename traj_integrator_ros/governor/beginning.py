@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,8 +32,8 @@ _AT_START_RAD = 0.01
 """Distance, rad or m, up to which the first row of a path counts as the robot's own position: MoveIt's default."""
 _OF_PACE = 1.5
 """Factor on the mean speed of a plan, since its first step may be the fastest one."""
-_PASSED = 40
-"""Number of positions that the command has passed since a plan was made: no motion goes far in between."""
+_PASSED = 80
+"""Number of positions that the command passes from when a plan was made on: no motion goes far in between."""
 
 
 @dataclass(frozen=True)
@@ -59,34 +58,42 @@ class Beginning:
             if states.recent or states.jumped_back:
                 states.latest(now_ns, timeout)
             return present
-        states.believed.require_agreement(now_ns, settled=True)
+        if (unsettled := states.believed.contradiction(now_ns, settled=True)) is not None:
+            raise unsettled
         is_given = plan.start is not None and all_finite(plan.start.position)
         measured = (states.known if is_given else states.latest)(now_ns, timeout)
         position = plan.start.position if measured is None else measured.position
         if len(switched := self.parameters.switched):  # What is measured of them may lie between their values.
             position, first = position.copy(), plan.actions[0, switched]
             position[switched] = np.where(np.isnan(first), position[switched], first)
-        velocity = np.zeros_like(position)
-        if measured is not None and not self.parameters.publish_start_moving:
-            self._require_slow(states.speed(), RESTS * self.allowance.full_speed)
+        velocity, speed = np.zeros((2, len(position)))
+        moves, most = self.parameters.publish_start_moving, RESTS * self.allowance.full_speed
+        if measured is not None and not moves:
+            speed = states.speed()
         elif measured is not None and np.abs(measured.velocity).max() > self.parameters.publish_rest_tolerance:
-            velocity = measured.velocity
+            velocity, speed = measured.velocity, np.abs(measured.velocity)
         bridge_s = self._bridge_time(position, velocity)
+        most = np.full_like(speed, _FURTHEST_RAD / bridge_s) if moves else most
+        joint = int((speed / most).argmax())
+        if speed[joint] > most[joint]:
+            raise Rejected(
+                RejectionReason.DEVIATION,
+                f"{self.parameters.joint_names[joint]} moves at {speed[joint]:.3g}, which the node does not command; "
+                f"expected at most {most[joint]:.3g}, or a report of the controller (parameter publish.start_moving)",
+            )
+        # Something else may move the robot. It is assumed to go on until the controller is there, and then to stop.
+        stop = resting(position, MOMENT_S)
+        if velocity.any():
+            stop = fastest_stop(State(position + velocity * bridge_s, velocity), self.bounds)
         known_ns = self.published.motion_clock.at(now_ns) + whole_ns(bridge_s)
-        if not velocity.any():
-            return ExecutableTrajectory(resting(position, MOMENT_S, known_ns), follows=False)
-        # Something else moves the robot. It is assumed to go on until the controller is there, and then to stop.
-        self._require_slow(np.abs(velocity), np.full_like(velocity, _FURTHEST_RAD / bridge_s))
-        stop = fastest_stop(State(position + velocity * bridge_s, velocity), self.bounds)
         return ExecutableTrajectory(stop._replace(start_ns=known_ns), follows=False)
 
     def without_first_row(self, path: Plan, now_ns: int) -> Plan:
         """Return a path without its first row if the robot is, or is commanded to be, there: most planners send it."""
         measured = self.published.joint_states.known(now_ns, self.parameters.state_timeout)
         known = [] if measured is None else [measured.position - self.published.guard.offset]
-        with suppress(Rejected, NotYet):
-            if (present := self.published.at(now_ns)) is not None:
-                known.append(present.motion.at(self.published.motion_clock.at(now_ns)).position)
+        if (commanded := self.published.commanded(now_ns)) is not None:
+            known.append(commanded.position)
         first, turning = path.actions[0], self.parameters.continuous
         away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
         if len(path.actions) == 1 or min(away, default=np.inf) > _AT_START_RAD:
@@ -115,32 +122,28 @@ class Beginning:
         places, reach, parameter = np.stack([command, there]), self.allowance.start, "limits.start_deviation"
 
         def beyond() -> np.ndarray:
-            return np.abs(outside(first, places)) - reach
+            return np.maximum(np.abs(outside(first, places)) - reach, 0.0)
 
         if stands_away:
             places, reach = there[None], self.allowance.distance
             parameter = "supervision.deviation, since the robot stands away from its command"
-        elif not (beyond() > 0).any():
-            return ""
-        elif paced:
+        elif paced and beyond().any():
             reach, parameter = reach + _OF_PACE * plan.pace * plan.steps[0], f"{parameter}, and its own pace"
-        if present.follows and (beyond() > 0).any():
-            since_ns, until_ns = plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns
+        if present.follows and beyond().any():
+            since_ns = plan.origin_ns or at_ns - whole_ns(_LATEST_S)
+            until_ns = present.start_ns + whole_ns(present.motion.duration)
             if starts:
                 since_ns = at_ns if measured is None else self.published.motion_clock.at(int(measured.stamps_ns.min()))
                 until_ns = max(plan.origin_ns, at_ns)
-            else:
-                executed = present.motion.rest_from(at_ns)
-                places = np.vstack([places, executed.coefficients[:, 0], executed.end.position])
             times_ns = np.linspace(since_ns, until_ns, _PASSED).astype(np.int64).tolist()
             passed = map(self.published.state_at, times_ns)
             places = np.vstack([places, *(state.position for state in passed if state is not None)])
-        joint = int(beyond().argmax())
-        if not beyond()[joint] > 0:
+        if not beyond().any():
             return ""
+        joint = int(beyond().argmax())
         near = f"the robot's {there[joint]:.6g}"
         then = "a policy that went on while the robot was slowed or stopped begins anew from where it is (~/committed)"
-        if measured is not None and offset.any() and offset[joint] and not stands_away:
+        if offset.any() and offset[joint] and not stands_away:
             near = f"its command, {command[joint]:.6g}, from which the robot is measured {offset[joint]:.4g} away "
             near += "for no known reason"
             then = "if it is there, deactivate and activate the node"
@@ -151,16 +154,6 @@ class Beginning:
         if stands_away:
             raise Rejected(RejectionReason.DEVIATION, text)
         return text
-
-    def _require_slow(self, speed: np.ndarray, most: np.ndarray) -> None:
-        """Reject (deviation) while something else, or a motion from before a restart of the node, moves the robot."""
-        joint = int((speed / most).argmax())
-        if speed[joint] > most[joint]:
-            raise Rejected(
-                RejectionReason.DEVIATION,
-                f"{self.parameters.joint_names[joint]} moves at {speed[joint]:.3g}, which the node does not command; "
-                f"expected at most {most[joint]:.3g}, or a report of the controller (parameter publish.start_moving)",
-            )
 
     def _bridge_time(self, position: np.ndarray, velocity: np.ndarray) -> float:
         """Return the time, s, in which the controller's quintic from its unknown command keeps the limits.

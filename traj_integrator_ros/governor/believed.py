@@ -96,11 +96,11 @@ class Believed:
         self._publisher[goes_on], self._heard_ns[goes_on] = publisher, now_ns
         return None
 
-    def require_agreement(self, now_ns: int, *, settled: bool = False) -> None:
-        """Raise Rejected while joint states contradict each other or, with `settled`, within 1 s of a jump."""
+    def contradiction(self, now_ns: int, *, settled: bool = False) -> Rejected | None:
+        """Return why nothing may begin: joint states contradict each other or, with `settled`, jumped within 1 s."""
         contradicts = now_ns - self._contradicted_ns < _ENDED_NS
-        if contradicts or (settled and now_ns - self._doubted_ns < _ENDED_NS):
-            raise self._rejected(contradicts)
+        jumped = settled and now_ns - self._doubted_ns < _ENDED_NS
+        return self._rejected(contradicts) if contradicts or jumped else None
 
     def _rejected(self, contradicts: bool) -> Rejected:
         what = "has two publishers" if contradicts else "jumped"

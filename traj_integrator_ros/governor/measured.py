@@ -141,7 +141,8 @@ class JointStates:
         Raises Rejected: no_joint_state, clock_jumped_back (no state since), contradictory_state or state_too_old.
         """
         self.check_clock(now_ns)
-        self.believed.require_agreement(now_ns)
+        if (contradictory := self.believed.contradiction(now_ns)) is not None:
+            raise contradictory
         if not self.recent:
             if self.jumped_back:
                 text = "start: the clock jumped back, and no joint state arrived since"

@@ -167,7 +167,10 @@ class TrackingMonitor:
             self._lately = errors
         else:
             self._lately = self._lately + (errors - self._lately) * (1 - np.exp(-elapsed_s / _LATELY_S))
-            self.usual = self.usual + free * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
+            # A joint that is held, or still stands where a brake left it, teaches no sag.
+            follows = free & (np.abs(self.growth) <= self.threshold / _MARGIN)
+            follows &= np.abs(self.left) <= np.abs(self.usual)
+            self.usual = self.usual + follows * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
         growth = outside(zeros, self._lately - errors)
         # A joint that comes nearer to its command, which is its place without a lag, does not count as growth.
         nearer = np.maximum(np.sign(growth) * (self.usual - self._lately[0]), 0.0)
@@ -175,10 +178,9 @@ class TrackingMonitor:
         self.left = np.clip(self.left, np.minimum(error, 0.0), np.maximum(error, 0.0))
         self.error = outside(error, np.stack([self.usual, zeros, self.left]))
         share, of_speed = np.abs(self.growth) / distance, _NEED_OF_SPEED * min(fastest, 1.0)
-        # The joints of an arm are alike, and so are those of a base.
-        alike = [self._need.max(where=allowance.is_base == kind, initial=0.0) for kind in (True, False)]
         unknown = np.where(self._exercised.min(axis=0) < _EXERCISED_S, _UNKNOWN, 0.0)
-        need = np.maximum(np.where(allowance.is_base, *alike), unknown)
+        alike = allowance.is_base == allowance.is_base[:, None]  # The joints of an arm, and those of a base.
+        need = np.maximum((self._need * alike).max(axis=1), unknown)
         most = np.maximum(_MARGIN * need + of_speed, _FLOOR + _OF_SPEED * min(fastest, 1.0))
         self.threshold = distance * np.minimum(most, 1.0) if fastest else np.full_like(error, np.inf)
         if not free:
@@ -213,14 +215,9 @@ class TrackingMonitor:
         return self._line[row, joints] + (place - row) * (self._line[row + 1, joints] - self._line[row, joints])
 
     @property
-    def held_by(self) -> np.ndarray:
-        """The command that would hold the joints where they were measured last, rad, `[dof]`."""
-        return self.commanded + self.off - self.usual
-
-    @property
     def behind(self) -> np.ndarray:
-        """Distance by which moving joints are behind their command, rad, `[dof]`: their lag times their speed."""
-        return np.where(self._speed > 0, self.usual - self.off, 0.0)
+        """Distance by which joints are behind their command without their sag, rad, `[dof]`."""
+        return self.usual - self.off
 
     def _lags(self) -> np.ndarray:
         """Return seven lags that each joint may have, s, `[7, dof]`, the shortest first.

@@ -111,14 +111,13 @@ class Planner:
         allowance, moving = self._trajectories.allowance, command.is_moving(now_ns)
         guard.stopped_until_rest &= moving
         rests = not moving and guard.rests(now_ns, allowance)
-        if rests and (command.is_doubtful or states.believed.begins_anew):
+        is_elsewhere = command.report is None and guard.was_moved(allowance)
+        if rests and (command.is_doubtful or states.believed.begins_anew or is_elsewhere):
             states.believed.begins_anew = False
-            command.drop()  # A clock was set in the motion, or a driver started: the next one begins at the robot.
+            command.drop()  # Whatever the controller holds, the next motion begins where the robot is.
         found = self._why_brake(now_ns, moving)
         if guard.reason and rests and found is None:
             if guard.back_to is None:
-                if command.report is None and guard.was_moved(allowance):
-                    command.drop()  # Whatever the controller holds, the next motion begins where the robot is.
                 guard.recover()
             elif not command.heard.is_overdue(now_ns) and (back := self._trajectories.back(now_ns)) is not None:
                 return back
@@ -155,12 +154,9 @@ class Planner:
     def _why_brake(self, now_ns: int, moving: bool) -> Rejected | None:
         """Return the reason to brake the robot, in a brake only that joint states contradict each other; or None."""
         command, heard, timeout = self._published, self._published.heard, self._parameters.state_timeout
-        try:
-            command.joint_states.believed.require_agreement(now_ns)
-        except Rejected as contradictory:
+        contradictory = command.joint_states.believed.contradiction(now_ns)
+        if contradictory is not None or command.guard.reason:
             return contradictory
-        if command.guard.reason:
-            return None
         if moving and 0 < timeout < (age := command.joint_states.age_s(now_ns) or 0.0):
             text = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
             return Rejected(RejectionReason.STATE_TOO_OLD, text)

@@ -26,32 +26,30 @@ class Stamps:
     def take(self, stamp_ns: int, arrived_ns: int, lead_ns: int) -> bool:
         """Take a stamp, which may be late by a lead, and its arrival by the steady clock; return whether it agrees."""
         ahead_ns, best_ns = stamp_ns - arrived_ns, self.ahead_ns
-        if best_ns is None or not best_ns - max(lead_ns, STEP_NS) <= ahead_ns <= best_ns + STEP_NS:
-            if not self.is_alone or abs(ahead_ns - self._other[1]) > STEP_NS:
-                self._other = arrived_ns, ahead_ns
-            sure_ns = _SURE_NS if best_ns is None or ahead_ns > best_ns else _LATE_NS
-            self.is_alone, best_ns = arrived_ns - self._other[0] < sure_ns, ahead_ns
-            if self.is_alone:
-                return False
-        self.ahead_ns = max(best_ns - round(_DRIFT * (arrived_ns - self._arrived_ns)), ahead_ns)
-        self._arrived_ns, self._other, self.is_alone = arrived_ns, (0, 0), False
-        return True
+        is_other = best_ns is None or not best_ns - max(lead_ns, STEP_NS) <= ahead_ns <= best_ns + STEP_NS
+        if is_other and not (self.is_alone and abs(ahead_ns - self._other[1]) <= STEP_NS):
+            self._other = arrived_ns, ahead_ns
+        sure_ns = _SURE_NS if best_ns is None or ahead_ns > best_ns else _LATE_NS
+        self.is_alone = is_other and arrived_ns - self._other[0] < sure_ns
+        if not self.is_alone:
+            least_ns = ahead_ns if is_other else best_ns - round(_DRIFT * (arrived_ns - self._arrived_ns))
+            self.ahead_ns, self._arrived_ns = max(least_ns, ahead_ns), arrived_ns
+        return not self.is_alone
 
 
 class RobotClock:
     """Converts times of the node's clock and of the robot's to the time of motions, in which everything but stamps is.
 
     That time is the robot's, as if its clock had never been set: it goes on with the steady clock, and follows drift.
-    The robot's clock is ahead of the node's at least by as much as its stamps are, and behind by what reports are late
-    beyond a lead, which may be transport. Joint states do not show that: drivers may be slow.
+    The robot's clock is ahead of the node's at least by as much as its stamps are, and behind by what reports (not
+    joint states: drivers may be slow) are late beyond a lead, which may be transport.
     """
 
     def __init__(self) -> None:
         self.lead_ns = 0
         """Lead time of messages, ns."""
         self.reports, self.states = Stamps(), Stamps()
-        self._source = self.states
-        """Joint states count until reports arrive."""
+        self._source = self.states  # Joint states count until reports arrive.
         self.steps = self.set_ns = 0
         """How often a clock was set, and how far the robot's, and its stamps, are ahead of the time of motions, ns."""
         self._is_set = False
@@ -120,6 +118,5 @@ class RobotClock:
 
     def _estimated(self) -> int:
         node, ahead = self._node_ns, self._source.ahead_ns
-        if ahead is None or self._source is self.states:
-            return node if ahead is None else max(node, ahead)
-        return max(ahead, min(node, ahead + self.lead_ns))
+        known = node if ahead is None else ahead
+        return max(known, node if self._source is self.states else min(node, known + self.lead_ns))

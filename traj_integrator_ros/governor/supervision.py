@@ -46,10 +46,9 @@ class Guard:
         """Where joints were at the brake, rad, `[dof]`; None if the command may not go back there, or has gone back."""
         self._explained: np.ndarray | None = None
         """Joints, bool `[dof]`, whose measured velocity explained their position at the brake; None if all followed."""
-        self.offset = self.stopped = self._met = np.zeros(())
+        self.offset = self.stopped = np.zeros(())
         """Distance of measured joints from their command that nothing explains, rad; velocities with which joints
-        may go on in the direction in which they were stopped, rad/s, until they have followed again; the same until the
-        next brake.
+        may go on in the direction in which they were stopped, rad/s, until they have followed again.
         """
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
@@ -85,7 +84,7 @@ class Guard:
         """Return why the robot is to be braked, which is the joint that exceeds a threshold most; None if none does."""
         growth, threshold = np.abs(self.monitor.growth), self.monitor.threshold
         # It moves away from what it met, against which the integrators of drives press for a while.
-        if np.count_nonzero(self.stopped) and (self._met * self.monitor.velocity).sum() < 0:
+        if (self.stopped * self.monitor.velocity).sum() < 0:
             threshold = np.maximum(threshold, allowance.distance)
         further = (growth, threshold, "gets {:.4g} further")
         for found, most, what in ((self.deviation, allowance.distance, "is {:.4g}"), further):
@@ -106,9 +105,7 @@ class Guard:
 
     def refusal(self) -> Rejected:
         """Return the refusal of sequences while the robot is braked."""
-        is_off = self.kind is RejectionReason.CONTROLLER_UNAVAILABLE
-        source, until = ("controller_state", "it is back") if is_off else ("node", "the robot rests")
-        return Rejected(self.kind, f"{source}: {self.reason}; rejecting until {until}")
+        return Rejected(self.kind, f"node: {self.reason}; rejecting until the robot rests")
 
     def brake(self, found: Rejected, states: Sequence[MeasuredState], allowance: Allowance) -> None:
         """Record that the robot is braked, why, and its states before (the last of them is the present one)."""
@@ -117,13 +114,13 @@ class Guard:
         self.back_to, self._explained, monitor = None, None, self.monitor
         if found.reason is not RejectionReason.DEVIATION:
             return
-        self.back_to, watched = monitor.held_by, allowance.watched
+        self.back_to, watched = monitor.commanded - monitor.behind, allowance.watched
         jumped = np.maximum(_JUMPED * np.abs(monitor.off), _REACHED * allowance.distance)
         self._explained = (unexplained(states) <= jumped) | ~watched
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
         met = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
         slowest, fastest = (share * np.where(watched, allowance.full_speed, 0.0) for share in _GENTLE)
-        self.stopped = self._met = met * np.clip(np.abs(monitor.velocity), slowest, fastest)
+        self.stopped = met * np.clip(np.abs(monitor.velocity), slowest, fastest)
 
     def way_back(self, command: np.ndarray | None, allowance: Allowance) -> np.ndarray | None:
         """Return how far a command goes back once after a brake, rad, `[dof]`; None if it stands where it is.
@@ -132,9 +129,8 @@ class Guard:
         back, since where one gives way, another one may have pressed it against something. Grippers keep their grip.
         """
         place, self.back_to = self.back_to, None
-        if command is None or self.held:
-            return None
-        if (np.abs(self.monitor.held_by - command) <= _REACHED * allowance.distance).all():
+        there, reached = self.monitor.commanded - self.monitor.behind, _REACHED * allowance.distance
+        if command is None or self.held or (np.abs(there - command) <= reached).all():
             return None
         return np.clip(place - command, -allowance.start, allowance.start) * (self._explained & allowance.watched)
 
@@ -144,9 +140,9 @@ class Guard:
         return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if stays else REST_S)
 
     def was_moved(self, allowance: Allowance) -> bool:
-        """Return whether the robot was moved away from its command, and stands there."""
-        is_explained = self._explained is not None and self._explained.all()
-        return bool(is_explained and (self.deviation > _REACHED * allowance.distance).any())
+        """Return whether the robot was moved away from where its command stands after a brake, and stays there."""
+        stands = self.reason and self.back_to is None and self._explained is not None and self._explained.all()
+        return bool(stands and (self.deviation > _REACHED * allowance.distance).any())
 
     def recover(self) -> None:
         """End a brake, since the robot rests: the next sequence may begin where the command stands."""
