@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rig.judge import way_back
 from traj_integrator_ros.execution.following import follow
-from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
+from traj_integrator_ros.execution.limits import POSITION_ROUNDING, Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
 from traj_integrator_ros.execution.rows import cubic_spline
 
@@ -139,6 +139,17 @@ def test_a_plan_that_rests_beyond_a_limit_of_position_is_followed_to_the_limit(s
     assert np.abs(extremes(motion)[:, 0]).max() <= 0.15 + 1e-6
     early = np.linspace(0, 0.3 * lasts, 20)
     np.testing.assert_allclose(motion.states_at(early)[0], plan.states_at(early)[0], atol=0.01)
+
+
+def test_a_joint_passes_no_limit_in_order_to_turn_sooner():
+    """A finger comes up from its limit, and its new plan goes on beyond it."""
+    rows = -1e-6 * np.array(
+        [7.939, 8.57, 10.842, 13.076, 15.262, 17.382, 19.414, 21.332, 23.109, 24.716, 26.125, 27.308]
+    )
+    plan = cubic_spline(np.append(0.011, np.full(10, 0.04)), rows[:, None], ends_at_rest=True)
+    within = replace(bounds(1, velocity=0.2, acceleration=2.0, jerk=40.0), position_min=np.zeros(1))
+    start = State(*np.array([[1.0856e-6], [2.4022e-4], [0.013056]]))
+    assert extremes(follow(start, plan, within, BANDWIDTH))[0, 0, 0] >= -POSITION_ROUNDING
 
 
 def test_rows_that_are_yet_to_come_do_not_count_before():

@@ -103,7 +103,7 @@ class Blend {
         way_ = tracked(low, high);
         add_difference();
       } while (++rounds < kRounds && tighten(low, high));
-      if (is_on_plan()) return true;
+      if (is_on_plan() && !(forward && passes_limit())) return true;
     }
     return false;
   }
@@ -301,6 +301,14 @@ class Blend {
     std::copy_n(polynomial, kSize, moved);
     shift(moved, grid_.knots[piece] - since);
     for (long power = 0; power < kSize; ++power) sum_[piece * kSize + power] += moved[power];
+  }
+
+  // Whether a joint that begins within its limits of position passes one: it may go back for that.
+  bool passes_limit() const {
+    double beyond = 0;
+    for (long k = 0; k < count_; ++k) beyond = std::max({beyond, low_[k] - way_.at(k + 1, 0), way_.at(k + 1, 0) - high_[k]});
+    const double room = accepted(0), from = start_.position;
+    return beyond > room && from >= bound(-1, 0) - room && from <= bound(1, 0) + room;
   }
 
   bool is_on_plan() const {
