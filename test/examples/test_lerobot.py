@@ -156,9 +156,16 @@ def test_actions_that_come_too_fast_do_not_queue_up(closed: Callable[..., Closed
     both.simulated.assert_within(LIMITS, both.begin)
 
 
+@pytest.mark.parametrize(
+    ("given", "within"),
+    [({}, LIMITS), ({"limits__acceleration": [], "limits__jerk": []}, {"v": 2.0, "a": 20.0, "j": 200.0})],
+    ids=["all limits", "as in a URDF"],
+)
 @pytest.mark.parametrize("jump", [0.25, 0.55])
-def test_an_action_that_jumps_is_blended_into_like_a_chunk(jump: float, closed: Callable[..., Closed]) -> None:
-    both, sent = closed(limits__start_deviation=0.3), []
+def test_an_action_that_jumps_is_blended_into_like_a_chunk(
+    jump: float, given: dict[str, list], within: dict[str, float], closed: Callable[..., Closed]
+) -> None:
+    both, sent = closed(limits__start_deviation=0.3, **given), []
 
     def act() -> None:
         sent.append((0.02 * len(sent) + jump * (len(sent) >= 10)) * np.ones(3))
@@ -167,7 +174,7 @@ def test_an_action_that_jumps_is_blended_into_like_a_chunk(jump: float, closed: 
     both.play(2.5, PERIOD_S, act)
     assert (both.arm.rejected, both.arm.pace.late) == (0, 0)
     assert 0.0 < sent[-1][0] - both.simulated.place[0] < (1 + DELAY) * 0.02, "less than two periods behind"
-    both.simulated.assert_within(LIMITS, both.begin)
+    both.simulated.assert_within(within, both.begin)
 
 
 def test_the_prefix_of_a_chunk_is_what_is_executed_at_its_actions(closed: Callable[..., Closed]) -> None:

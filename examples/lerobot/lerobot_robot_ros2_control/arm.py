@@ -65,7 +65,7 @@ class Arm(Motion):
         try:
             client.wait_until_active(within_s)
             client.set_parameters({"start_from": "previous", "publish.bandwidth": float(bandwidth)})
-            super().__init__(period_s, delay, *self._limits())
+            super().__init__(period_s, delay, *self._limits(period_s))
             client.on_rejection(self._on_rejection)
             client.node.create_timer(period_s / _LOOKS, self.end)
             client.node.create_subscription(JointState, joint_states, self._on_joint_state, qos_profile_sensor_data)
@@ -82,12 +82,13 @@ class Arm(Motion):
             raise TimeoutError(f"{self._topic}: expected one every {STALE_S:g} s, the last one came {age_s:.1f} s ago")
         return position, stamp_ns
 
-    def _limits(self) -> tuple[np.ndarray, float]:
+    def _limits(self, period_s: float) -> tuple[np.ndarray, float]:
         """Return what the node's parameters say of accelerations, rad/s^2, and of how far a chunk may begin, rad."""
         asked = "joint_names", "limits.acceleration", "limits.start_deviation"
-        names, most, reach = self._client.parameters(*asked).values()
-        known = dict(zip(names, most, strict=False))  # none, if they come from elsewhere
-        return np.array([known.get(joint, np.inf) for joint in self.joints]), _OF_REACH * (reach or np.inf)
+        names, most, deviation = self._client.parameters(*asked).values()
+        known, reach = dict(zip(names, most, strict=False)), _OF_REACH * (deviation or np.inf)
+        # Limits that come from elsewhere are not known here: then an action is a jump if no chunk may begin there.
+        return np.array([known.get(joint, reach / period_s**2) for joint in self.joints]), reach
 
     def _execute(self, positions: np.ndarray, stamp_ns: int) -> None:
         self._client.publish(positions[None], dt=self.period_s, control_space="position", stamp_ns=stamp_ns)

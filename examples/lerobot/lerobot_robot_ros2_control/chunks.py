@@ -15,7 +15,7 @@ from lerobot.rollout import InferenceEngine, RolloutConfig, RolloutContext, RTCI
 from lerobot.scripts import lerobot_rollout
 from lerobot.utils.feature_utils import build_dataset_frame
 
-from .motion import SECOND_NS
+from .motion import SECOND_NS, left_over
 from .paced import prepare_for_chunks
 
 _ENDS_WITHIN_S = 3.0
@@ -155,10 +155,8 @@ class WholeChunks(InferenceEngine):
             return {}
         left = None
         if self._chunk is not None:
-            # Observations are not whole periods apart: the new actions lie between the last ones.
-            passed, part = divmod((self._observed[1] - self._chunk.stamp_ns) / self._period_ns, 1)
-            left = self._chunk.emitted[int(passed) :]
-            left = torch.lerp(left[:-1], left[1:], part)[: self._ctx.runtime.cfg.inference.rtc.execution_horizon]
+            passed = (self._observed[1] - self._chunk.stamp_ns) / self._period_ns
+            left = left_over(self._chunk.emitted, passed)[: self._ctx.runtime.cfg.inference.rtc.execution_horizon]
         delay = math.ceil(self._took_s * SECOND_NS / self._period_ns)
         return {"inference_delay": delay, "prev_chunk_left_over": left}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,9 +13,22 @@ from traj_integrator_ros.execution.committed import Committed
 
 from .pace import Pace
 
+Rows = TypeVar("Rows")
+"""An array or a tensor."""
 SECOND_NS = 1_000_000_000
 _WARNING_S = 2.0
 _LOG = logging.getLogger(__name__)
+
+
+def left_over(actions: Rows, passed: float) -> Rows:
+    """Return what is left of a chunk `[actions, joints]` after a number of periods, on parabolas through three actions.
+
+    Observations are not whole periods apart. Lines between two actions would cut curves short, by up to an eighth of
+    the acceleration, and the chunk that begins with them would jump back to what the policy means.
+    """
+    rows, part = actions[int(passed) :], passed % 1
+    ends = (1 - part) * (2 - part) / 2 * rows[:-2] - part * (1 - part) / 2 * rows[2:]
+    return ends + part * (2 - part) * rows[1:-1]
 
 
 class Motion(ABC):
