@@ -47,6 +47,15 @@ def test_the_observation_may_be_any_joint_state_however_fast_they_come(client: R
             assert not answer.success and answer.message.startswith("no_observation: ") and told in answer.message
 
 
+def test_points_without_times_are_refused_with_both_of_their_meanings(client: RosClient) -> None:
+    client.rejections.clear()
+    client.plans.publish(plan([0.0, 0.0], np.zeros((2, DOF))))
+    client.wait_for(lambda: client.rejections, "the rejection")
+    told = client.rejections[-1]
+    assert told.reason == "invalid_times", told.text
+    assert all(part in told.text for part in ("a path", "a chunk", "position_trajectory.without_times")), told.text
+
+
 def case_of(space: ControlSpace, dt: str) -> EngineCase:
     """Four trajectories with every optional argument, in numbers that a message has."""
     kernel = control_map(space)

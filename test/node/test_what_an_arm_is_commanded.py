@@ -1,8 +1,8 @@
 """A controller's commands to an arm that a node moves: within limits, without steps, and to the end.
 
 Every way to stop, to start and to stream is a case of test/governor and test/soak, which play it to the node's
-processing on a simulated clock: the first test shows that the node commands the same bits. The others are about what
-depends on the node: its services, parameters, transitions and clock.
+processing on a simulated clock: the first test shows that the node commands the same bits, in whichever dialect a
+chunk comes. The others are about what depends on the node: its services, parameters, transitions and clock.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from node_fixtures import JOINTS, PARAMETERS
+from node_fixtures import JOINTS, PARAMETERS, plan
 from preloaded_process import PreloadedNode
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = len(JOINTS)
 LIMITS = {"v": 2.0, "a": 10.0, "j": 100.0}
 USUAL = {
+    "dt": 0.02,
     "start_from": "measured",
     "state_timeout": 0.5,
     "supervision.deviation": 0.05,
@@ -106,34 +107,63 @@ def get_going(arm: SimulatedArm, speed: float = 1.0, seconds: float = 1.5) -> No
     assert abs(arm.commands[-1, 1, 0] - speed) < 0.05, f"expected the arm on its way: {arm.client.status().message}"
 
 
-def test_a_node_and_an_executor_command_the_same_bits(make_arm: MakeArm) -> None:
-    parameters = {"start_from": "previous", "limits.action": "retime"}
-    arm = make_arm(**{name.replace(".", "__"): value for name, value in parameters.items()})
-    executor = Executor(NodeParameters.from_values(default_values() | PARAMETERS | USUAL | parameters))
-    random, beginning_ns, compared = np.random.default_rng(0), arm.now_ns, 0
-    for period in range(200):
+STEP_S = 0.05
+PERIODS_SEEN = 3
+"""Number of periods of 20 ms before which a chunk's observation was made."""
+
+
+def as_increments(rows: np.ndarray, seen: np.ndarray) -> tuple[ActionSequence, np.ndarray]:
+    """From the observation, from the step before, and absolute."""
+    off = rows[:, 0] - seen[0], np.diff(rows[:, 1], prepend=seen[1]), rows[:, 2]
+    sent = np.column_stack(off).astype(np.float32).astype(float)
+    meant = np.column_stack([seen[0] + sent[:, 0], seen[1] + sent[:, 1].cumsum(), sent[:, 2]])
+    return sequence(sent[None], control_space=POSITION), meant
+
+
+DIALECTS = {
+    "sequence": (lambda rows, _: (sequence(rows[None], control_space=POSITION), rows), {}),
+    "increments": (as_increments, {"relative_to": ["observation", "step", "none"]}),
+    "times": (lambda rows, _: (plan(STEP_S * np.arange(1, 17), rows), rows), {}),
+    "no times": (
+        lambda rows, _: (plan(np.zeros(16), rows), rows),
+        {"position_trajectory.without_times": "chunk"},
+    ),
+}
+"""Messages of rows, given the observation, with the rows that they mean, and parameters."""
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_node_and_an_executor_command_the_same_bits(make_arm: MakeArm, dialect: str) -> None:
+    message_of, own = DIALECTS[dialect]
+    usual = {"start_from": "previous", "limits.action": "retime", "position_trajectory.end": "stream", "dt": STEP_S}
+    arm = make_arm(**{name.replace(".", "__"): value for name, value in (usual | own).items()})
+    executor = Executor(NodeParameters.from_values(default_values() | PARAMETERS | USUAL | usual))
+    random, beginning_ns, seen = np.random.default_rng(0), arm.now_ns, []
+    chunks = 40 if dialect == "sequence" else 12
+    for period in range(5 * chunks):
         arm.go(0.02)  # with a report at its end
         position, velocity = arm.robot.measured()
+        seen.append((arm.now_ns, position.copy()))
         executor.joint_state(position, velocity, arm.now_ns)
         executor.report(ControllerReport(arm.now_ns, State(*arm.robot.controller_state()[0]).known), arm.now_ns)
         assert executor.tick(arm.now_ns) is None
-        if period % 5:
+        if period % 5 != 4:
             continue
-        times = (arm.now_ns - beginning_ns) / SECOND_NS + 0.05 * np.arange(1, 17)
+        stamp_ns, observation = seen[-1 - PERIODS_SEEN]
+        times = (stamp_ns - beginning_ns) / SECOND_NS + STEP_S * np.arange(1, 17)
         rows = 0.4 * (1 - np.cos(2 * times[:, None])) * [1.0, -0.5, 0.3] + random.normal(0, 5e-4, (16, DOF))
-        message = sequence(rows[None], dt=[0.05], control_space=POSITION)
-        set_stamp(message, arm.now_ns)
+        message, meant = message_of(rows.astype(np.float32).astype(float), observation)
+        set_stamp(message, stamp_ns)
         arm.client.state()  # by its answer, the node knows the last report
-        arm.client.sequences.publish(message)
-        arm.client.wait_for(lambda count=compared: len(arm.client.trajectories) > count, "the trajectory of a chunk")
-        made = executor.execute(Actions(arm.now_ns, POSITION, 0.05, rows), arm.now_ns)
+        before = len(arm.client.trajectories)
+        (arm.client.sequences if isinstance(message, ActionSequence) else arm.client.plans).publish(message)
+        arm.client.wait_for(lambda count=before: len(arm.client.trajectories) > count, "the trajectory of a chunk")
+        made = executor.execute(Actions(stamp_ns, POSITION, 0.0, meant), arm.now_ns)
         sent = fields_of(arm.client.trajectories[-1])
-        compared += 1
         assert sent["stamp_ns"] == made.stamp_ns
         assert (sent["time_ns"] == made.points.time_ns).all()
         for name, values in zip(("positions", "velocities", "accelerations"), made.points[1:], strict=True):
             np.testing.assert_array_equal(sent[name], values, name)
-    assert compared == 40
 
 
 def transitions(*names: str) -> Callable[[SimulatedArm], None]:
