@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from traj_integrator_ros.execution.bounds import Bounds
+from traj_integrator_ros.execution.complete import clamped_spline
 from traj_integrator_ros.execution.following import follow
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import SIZE, Motion, State
-from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.governor.reference import exact_motion
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
@@ -17,6 +17,15 @@ HELD = [name for name, row in MAPS.items() if not row.uniform_dt_only and name !
 """Maps of the node, of actions over steps that may differ."""
 BANDWIDTH = 2.5
 """Hz."""
+
+
+def cubic_spline(
+    steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None = None, *, ends_at_rest: bool = False
+) -> Motion:
+    """A spline through rows, of which open ends have the velocity of the parabola through the rows beside."""
+    knots = np.append(0.0, steps.cumsum())
+    ends = np.gradient(rows, knots, axis=0, edge_order=min(2, len(steps)))[[0, -1]]
+    return clamped_spline(steps, rows, ends[0] if velocity is None else velocity, None if ends_at_rest else ends[1])
 
 
 def motion_of_actions(name: str, steps: np.ndarray, actions: np.ndarray, start: State) -> Motion:

@@ -18,7 +18,7 @@ ROWS, ROW = np.zeros((3, 3)), np.zeros(3)
 PIECES, STATE = np.zeros((2, 6, 1)), np.array([0.0, 1.0, 0.0])
 STATES, BOUNDS = np.stack([STATE, STATE], axis=1), np.ones((4, 2))
 TRACKED = np.ones(2), np.ones((2, 3)), 1.0, STATE, -BOUNDS, BOUNDS
-SIDES, KINDS = np.stack([-np.ones((4, 3)), np.ones((4, 3))]), np.zeros((3, 3), int)
+SIDES, KINDS = np.stack([-np.ones((4, 3)), np.ones((4, 3))]), np.zeros((2, 3), int)
 
 
 def sevens(*shape: int, dtype: type = float) -> np.ndarray:
@@ -35,9 +35,10 @@ CALLS = {
     "points": (COEFFICIENTS, KNOTS, KNOTS, False, sevens(3, 3, 3)),
     "profile": (STATE, np.ones(2), STATE[:2], 0.5, sevens(3), sevens(2, 6, 1)),
     "shift": (COEFFICIENTS, TIMES, sevens(2, 6, 3)),
-    "spline": (KNOTS, ROWS, ROW, ROW, sevens(2, 6, 3)),
+    "between": (TIMES, np.zeros((1, 3, 3)), sevens(2, 6, 3)),
+    "spline": (KNOTS, ROWS, ROW, ROW, sevens(3, 3)),
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
-    "blend": (COEFFICIENTS, KNOTS, True, False, 0.0, 1.0, 0.1, ROWS, SIDES, ROW, KINDS, *BLENDED),
+    "follow": (COEFFICIENTS, KNOTS, True, False, 0.0, 0.1, ROWS, SIDES, ROW, KINDS, *BLENDED),
     "track": (*TRACKED, sevens(3, 3), sevens(2)),
     "widen": (np.zeros((3, 6, 3)), np.arange(4) * 0.1, sevens(1, 2, 4, 3)),
     "widen each": (COEFFICIENTS, KNOTS, sevens(2, 2, 4, 3)),

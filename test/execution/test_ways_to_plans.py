@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from execution_cases import BANDWIDTH, bounds, followed_from, largest, largest_jumps, spline
+from execution_cases import BANDWIDTH, bounds, cubic_spline, followed_from, largest, largest_jumps, spline
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +14,6 @@ from rig.judge import way_back
 from traj_integrator_ros.execution.following import follow
 from traj_integrator_ros.execution.limits import POSITION_ROUNDING, Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
-from traj_integrator_ros.execution.rows import cubic_spline
 
 BOUNDS = bounds(2, velocity=2.0, acceleration=10.0, jerk=500.0)
 SEEDS = st.integers(0, 2**32 - 1)

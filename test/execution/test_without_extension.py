@@ -16,9 +16,9 @@ LIBRARY = """
 import numpy as np
 import traj_integrator_ros.governor.executor
 from traj_integrator_ros.execution.native import NotCompiled
-from traj_integrator_ros.execution.rows import cubic_spline
+from traj_integrator_ros.execution.complete import clamped_spline
 try:
-    cubic_spline(np.ones(2), np.zeros((3, 1)))
+    clamped_spline(np.ones(2), np.zeros((3, 1)), np.zeros(1))
 except NotCompiled as error:
     print(error)
 """

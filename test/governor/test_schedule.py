@@ -201,7 +201,7 @@ def test_a_difference_from_rows_that_are_over_fades(dt: float, behind: float) ->
     stamp = NOW_S + 0.5 - ago
     trajectory = node.send(positions(0.5 - ago - behind, round(0.8 / dt), dt), dt=dt, now=NOW_S + 0.5, stamp=stamp)
     assert np.allclose(at(trajectory, NOW_S + 0.52), [[0.52], [1.0], [0.0]], atol=1e-5)
-    assert np.allclose(trajectory.seam_offset.position, behind, atol=1e-5)
+    assert np.allclose(trajectory.seam_offset[0], behind, atol=1e-5)
     for faded in np.arange(0.0, 0.5, 0.01):  # as three critically damped poles, 2 % for intervals of constant jerk
         left = behind * (1 + 5 * np.pi * faded + (5 * np.pi * faded) ** 2 / 2) * np.exp(-5 * np.pi * faded)
         time_s = NOW_S + 0.52 + faded

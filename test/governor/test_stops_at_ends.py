@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from execution_cases import motion_of_actions
+from execution_cases import cubic_spline, motion_of_actions
 
 from traj_integrator_ros.execution.bounds import Bounds
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.governor.stop import stopped_at_end
 from traj_integrator_ros.requests.rejection import Rejected
 

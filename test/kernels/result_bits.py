@@ -11,9 +11,9 @@ from operator_cases import Case, numbers
 from torch import Tensor
 
 from traj_integrator_ros.execution import native as motions
+from traj_integrator_ros.execution.complete import clamped_spline
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, united
-from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.kernels import MAPS, control_map, native
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
 
@@ -45,7 +45,7 @@ def main() -> None:
         motion = retime(waypoints, MotionLimits(velocity=2.0, acceleration=8.0, jerk=60.0), order=order)
         print("retime", order, bits(motion.duration), motion.iterations.tolist())
     rows = waypoints[0].numpy()
-    motion = cubic_spline(np.full(5, 0.1), rows, rows[1])
+    motion = clamped_spline(np.full(5, 0.1), rows, rows[1])
     begin, stop, most = np.array([0.1, 0.2, 0.3]), (np.zeros(15), np.zeros((14, 6, 1))), np.array([0.5])
     kept = motions.stop(begin[:, None], most, most * 60, 1e-6, 0.01, *stop)
     print("motion", bits(motion.knots, motion.coefficients))

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from . import native
 from .limits import POSITION_ROUNDING, extremes, extremes_of_pieces
 from .motion import Motion, State
-from .polynomials import between
-from .rows import Points, cubic_spline, motion_of_points
+from .polynomials import between, powers_of
+from .rows import Points, knots_of, motion_of_points
 from .tolerances import ROUNDING, SECOND_NS
 
 _FADE_S = 0.2
@@ -28,7 +29,7 @@ at its ends leads beyond them: its inner control points stay in order.
 """
 
 
-def through_to_rest(steps: np.ndarray, rows: np.ndarray, begin: State, jerk: np.ndarray | None = None) -> Motion:
+def through_to_rest(steps: np.ndarray, rows: np.ndarray, begin: State, jerk: np.ndarray) -> Motion:
     """Return the C2 spline through rows that begins in a state and ends at rest at the last row.
 
     A joint whose last rows are equal rests from the first of these on. No joint swings beyond its outermost row, except
@@ -39,24 +40,29 @@ def through_to_rest(steps: np.ndarray, rows: np.ndarray, begin: State, jerk: np.
         steps: time between the rows, s, positive: `[N]`.
         rows: `[N + 1, D]`, rad.
         begin: velocity and acceleration at the first row.
-        jerk: limit, rad/s^3, `[D]`, which slower blends keep if possible; None: no limit.
+        jerk: limit, rad/s^3, `[D]`, which slower blends keep if possible.
 
     """
-    spline = cubic_spline(steps, rows, begin.velocity, ends_at_rest=True)
-    for fade in _FADES:
-        motion = _faded(spline, begin, fade)
-        if jerk is None or (np.abs(extremes(motion)[:, 3]) <= jerk).all():
-            break
-    away = rows != rows[-1]
-    last = np.where(away.any(axis=0), len(rows) - np.argmax(away[::-1], axis=0), len(steps))
-    for joint, count in enumerate(last.tolist()):
-        of_joint, one = rows[: count + 1, joint : joint + 1], motion.of(joint)
-        if count < len(steps):
-            state = begin.of(joint)
-            one = _faded(cubic_spline(steps[:count], of_joint, state.velocity, ends_at_rest=True), state, fade)
-        motion.coefficients[:count, :, joint] = _within(one, steps[:count], of_joint)[:, :, 0]
-        motion.coefficients[count:, 0, joint], motion.coefficients[count:, 1:, joint] = rows[-1, joint], 0.0
-    return motion
+    each = powers_of([rows[1:]])  # at rest
+    for joint, (row, most) in enumerate(zip(rows.T, jerk, strict=True)):
+        away = np.flatnonzero(row != row[-1])
+        count = int(away[-1]) + 1 if len(away) else len(steps)
+        own = row[: count + 1, None]
+        spline = clamped_spline(steps[:count], own, begin.of(joint).velocity)
+        for fade in _FADES:
+            motion = _faded(spline, begin.of(joint), fade)
+            if (np.abs(extremes(motion)[:, 3]) <= most).all():
+                break
+        each[:count, :, joint] = _within(motion, steps[:count], own)[:, :, 0]
+    return Motion(knots_of(steps), each, ends_at_rest=True)
+
+
+def clamped_spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray | None = None) -> Motion:
+    """Return the C2 cubic spline through rows `[N + 1, D]` with velocities at its ends, `[D]`; None: it rests there."""
+    knots, velocities = knots_of(steps), np.empty(rows.shape)
+    given = (np.ascontiguousarray(part) for part in (rows, begin, np.zeros_like(begin) if end is None else end))
+    native.spline(knots, *given, velocities)
+    return Motion(knots, between(steps, np.stack([rows, velocities])), ends_at_rest=end is None)
 
 
 def played(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray | None = None) -> Motion:
@@ -66,22 +72,16 @@ def played(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, accelerati
 
 
 def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    """Return velocities at all rows `[N + 1, D]`, given those at some rows (NaN at the others).
+    """Return velocities at all rows `[N + 1, D]`, rad/s, given those at some of them, the ends included (else NaN).
 
     Between two rows with velocities they are those of the C2 spline that begins and ends with these velocities. If a
     joint would swing beyond its outermost row with these, they are so slow that they do not cause it.
-
-    Args:
-        steps: as for `through_to_rest`.
-        rows: as for `through_to_rest`.
-        velocity: rad/s, `[N + 1, D]`; those of the first and the last row must be given.
-
     """
     free, whole = np.isnan(velocity).any(axis=1), velocity.copy()
     for first, last in pairwise(np.flatnonzero(~free).tolist()):
         if last - first > 1:
-            part = cubic_spline(steps[first:last], rows[first : last + 1], velocity[first], velocity[last])
-            whole[first + 1 : last] = part.states_at(part.knots[1:-1], 2)[1]
+            part = clamped_spline(steps[first:last], rows[first : last + 1], velocity[first], velocity[last])
+            whole[first + 1 : last] = part.states[1, 1:-1]
     motion = played(steps, rows, whole)
     swing = np.array([_swings(motion.of(joint), rows[:, joint : joint + 1]).any() for joint in range(rows.shape[1])])
     return np.where(free[:, None] & swing, _slower(steps, rows, whole), whole)
@@ -106,7 +106,7 @@ def _fade_span(knots: np.ndarray, fade: int) -> float:
 def _within(motion: Motion, steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return coefficients of one joint that is slower at rows `[N + 1, 1]` beside which it swings beyond them."""
     slowed, coefficients = np.zeros(len(rows), bool), motion.coefficients
-    states = np.concatenate([motion.states_at(motion.knots[:-1], 3), np.stack(motion.end)[:, None]], axis=1)
+    states = motion.states
     while True:
         if slowed.any():
             chosen = slowed[:, None]

@@ -13,16 +13,9 @@ import numpy as np
 
 from . import native
 from .bounds import Bounds
-from .limits import extremes_of_pieces
 from .motion import SIZE, Motion, State
-from .tolerances import MOMENT_S, NANOSECOND_S, SAME, SECOND_NS
+from .tolerances import SAME
 
-_HORIZON = 18.0
-"""Duration of a blend without limits, in units of tau: three poles leave 3e-6 of the difference."""
-_LONGEST_S = 40.0
-"""Longest blend, s."""
-_OF_VELOCITY = 0.5
-"""Share of the largest velocity with which the time for closing a gap is estimated."""
 _MORE_KNOTS = 204
 """Number of knots that a blend may need in addition to twice those of its plan."""
 
@@ -49,62 +42,25 @@ def follow(
         most_apart: the largest distance that bounds may add to that from a plan beyond them, rad, `[D]`.
 
     """
-    state, begin, tau = np.array(start.known), np.array(plan.begin), 1 / (2 * np.pi * bandwidth)
+    state, kinds = np.array(start.known), np.zeros((2, plan.dof), np.int64)
     if not plan.with_accelerations:  # it jumps in any case
-        state[2] = begin[2]
-    difference = np.abs(state - begin)
-    off, leads = difference > SAME, plan.plan_from > 0
-    floats = np.zeros(plan.dof, bool) if floating is None else floating & (off[1:].any(axis=0) | leads)
-    if floating is not None and (alone := floating & ~floats).any():  # its velocity is reached already
-        plan, off[0] = plan.moved(np.where(alone, state[0] - begin[0], 0.0)), off[0] & ~alone
-        difference[0] *= ~alone
-    inside = bounds.kept_by(plan.valid)
-    away = off.any(axis=0) | ~inside | leads
-    if not np.count_nonzero(away):
+        state[2] = plan.begin.acceleration
+    if floating is not None and np.count_nonzero(floating):
+        plan, kinds[1] = _carried(plan, state, floating), floating
+    kinds[0] = bounds.kept_by(plan.valid)
+    most, tau = 2 * len(plan.coefficients) + _MORE_KNOTS, 1 / (2 * np.pi * bandwidth)
+    knots, coefficients, apart = np.empty(most), np.empty((most - 1, SIZE, plan.dof)), np.empty(plan.dof)
+    given = plan.coefficients, plan.knots, plan.ends_at_rest, bounds.deceleration is not None, plan.plan_from, tau
+    count = native.follow(*given, state, bounds.wide, bounds.stopping, kinds, knots, coefficients, apart)
+    if count < 0:
         return plan
-    closing = difference[0] / (_OF_VELOCITY * bounds.velocity)
-    until = plan.plan_from + _HORIZON * tau + float(np.where(away & ~floats, closing, 0.0).max())
-    if not inside.all():
-        until = max(until, _last_beyond(plan, bounds) + _HORIZON * tau)
-    kinds = np.array([away, floats, inside], np.int64)
-    while until < _LONGEST_S:
-        until = _end(plan, until)
-        if (found := _blended(state, plan, bounds, tau, kinds, until)) is not None:
-            motion, apart = found
-            return None if (apart > most_apart).any() else motion
-        if not plan.ends_at_rest and until >= plan.duration:
-            break
-        until *= 2
-    return None
+    if not count or np.count_nonzero(apart > most_apart):
+        return None
+    return plan._replace(knots=knots[: count + 1], coefficients=coefficients[:count])
 
 
-def _blended(
-    state: np.ndarray, plan: Motion, bounds: Bounds, tau: float, kinds: np.ndarray, until: float
-) -> tuple[Motion, np.ndarray] | None:
-    """Return the blend that is over at a time, s, and how far bounds lead away from the plan; None if it is too early.
-
-    `kinds`, int `[3, D]`, are 1 for joints that are not on their plan, that float, and whose plan keeps the bounds.
-    """
-    most, dof = 2 * len(plan.coefficients) + _MORE_KNOTS, plan.dof
-    knots, coefficients, apart = np.empty(most), np.empty((most - 1, SIZE, dof)), np.empty(dof)
-    steers = bounds.deceleration is not None
-    of_plan = plan.coefficients, plan.knots, plan.ends_at_rest, steers, plan.plan_from, until, tau
-    count = native.blend(*of_plan, state, bounds.wide, bounds.stopping, kinds, knots, coefficients, apart)
-    return (plan._replace(knots=knots[: count + 1], coefficients=coefficients[:count]), apart) if count else None
-
-
-def _last_beyond(plan: Motion, bounds: Bounds) -> float:
-    """Return when the last segment of a plan that exceeds bounds ends, s."""
-    (least, most), (low, high) = extremes_of_pieces(plan), bounds.wide
-    beyond = ((least < low) | (most > high)).any(axis=(1, 2))
-    return float(plan.knots[1:][beyond].max(initial=0.0)) or plan.duration
-
-
-def _end(plan: Motion, until: float) -> float:
-    """Return the end of a horizon, s, moved where it would be within a millisecond of the end of the plan."""
-    until = round(until * SECOND_NS) * NANOSECOND_S
-    if not plan.ends_at_rest:
-        return min(until, plan.duration) if until < plan.duration - MOMENT_S else plan.duration
-    if abs(until - plan.duration) < MOMENT_S:
-        return plan.duration + MOMENT_S
-    return until
+def _carried(plan: Motion, state: np.ndarray, floating: np.ndarray) -> Motion:
+    """Return the plan from where those joints are that follow velocities only and have reached them already."""
+    by = state - np.array(plan.begin)
+    alone = floating & ~(np.abs(by) > SAME)[1:].any(axis=0)
+    return plan.moved(np.where(alone, by[0], 0.0)) if plan.plan_from <= 0 and alone.any() else plan

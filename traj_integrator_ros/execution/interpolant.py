@@ -55,7 +55,7 @@ def fit(
     times = knots_of(steps)
     if start is not None:
         rows = np.concatenate([start[None], start + np.cumsum(rows * steps[:, None], axis=0)])
-    elif (steps < (gap := max(SHORTEST_GAP, _CLOSE * times[-1] / max(len(steps), 1)))).any():
+    elif np.count_nonzero(steps < (gap := max(SHORTEST_GAP, _CLOSE * times[-1] / max(len(steps), 1)))):
         kept = spaced(times, gap)
         chosen = np.append(times.searchsorted(kept[:-1]), len(rows) - 1)
         times, rows = kept, rows[chosen]

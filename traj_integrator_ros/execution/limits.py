@@ -107,8 +107,9 @@ class Limits:
     def containing(self, least: np.ndarray | None, most: np.ndarray | None) -> Limits:
         """Return the same limits with positions widened to contain others, `[D]`; None: they need not be wider."""
         low, high = self.position_min, self.position_max
-        contains = low is None or least is None or (low <= least).all()
-        if contains and (high is None or most is None or (most <= high).all()):
+        below = low is not None and least is not None and np.count_nonzero(least < low)
+        above = high is not None and most is not None and np.count_nonzero(most > high)
+        if not below and not above:
             return self
         low = low if low is None or least is None else np.minimum(low, least)
         return replace(

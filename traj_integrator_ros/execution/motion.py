@@ -124,7 +124,9 @@ class Motion(NamedTuple):
 
     def state_at(self, time: float) -> State:
         """Return the state at a time, s; at a knot, that of the segment that begins there."""
-        return State(*self.states_at(np.array([time]), 3)[:, 0])
+        states = np.empty((3, 1, self.dof))
+        native.states_at(self.coefficients, self.knots, np.array([time]), states)
+        return State(*states[:, 0])
 
     def at(self, time_ns: int) -> State:
         """Return the state at a time, ns; before the start, the first state."""
@@ -136,6 +138,11 @@ class Motion(NamedTuple):
         states = np.empty((orders, len(times), self.dof))
         native.states_at(self.coefficients, self.knots, times, states)
         return states
+
+    @property
+    def states(self) -> np.ndarray:
+        """Position, velocity and acceleration at knots, `[3, N + 1, D]`: after a jump of the acceleration."""
+        return np.concatenate([self.states_at(self.knots[:-1], 3), np.stack(self.end)[:, None]], axis=1)
 
     def from_time(self, time: float) -> Motion:
         """Return what remains of the motion from `time` on, s, as a motion of its own.

@@ -63,18 +63,10 @@ def powers_of(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def between(steps: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """Return coefficients `[N, SIZE, D]` of the polynomials of least degree between states, at steps `[N]`, s.
+    """Return coefficients `[N, SIZE, D]` of a controller's polynomials between states, at steps `[N]`, s.
 
     States are positions, velocities and accelerations, or the first k of them, `[k, N + 1, D]`.
     """
-    h, (p, *rates), (q, *later) = steps[:, None], states[:, :-1], states[:, 1:]
-    if not rates:
-        return powers_of([p, (q - p) / h])
-    v, w = rates[0], later[0]
-    if len(rates) == 1:
-        secant, change = (q - p - v * h) / h**2, (w - v) / h
-        return powers_of([p, v, 3 * secant - change, (change - 2 * secant) / h])
-    a, u = rates[1], later[1]
-    u, w, q = u - a, w - v - a * h, q - p - v * h - a * h**2 / 2
-    q, w, u = q / h**3, w / h**2, u / (2 * h)
-    return powers_of([p, v, a / 2, 10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) / h, (6 * q - 3 * w + u) / h**2])
+    coefficients = np.zeros((len(steps), SIZE, states.shape[2]))
+    native.between(np.ascontiguousarray(steps), np.ascontiguousarray(states), coefficients)
+    return coefficients

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import native
 from .motion import BESIDE, SHORTEST_GAP, Motion
-from .polynomials import SIZE, between, shifted, spaced
+from .polynomials import between, shifted, spaced
 from .tolerances import NANOSECOND_S, SAME, SECOND_NS
 
 _FINE_S = 2e-3
@@ -40,34 +40,6 @@ def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
     return np.full(horizon, dt[0]) if dt.size == 1 else np.append(dt[1:], dt[-1])
 
 
-def cubic_spline(
-    steps: np.ndarray,
-    positions: np.ndarray,
-    start_velocity: np.ndarray | None = None,
-    end_velocity: np.ndarray | None = None,
-    *,
-    ends_at_rest: bool = False,
-) -> Motion:
-    """Return the C2 cubic spline through positions.
-
-    At an end without a given velocity, the last segment has no jerk (parabolic run-out). Such a spline overshoots less
-    than one whose last two segments are one cubic (not-a-knot), and is less sensitive to noise.
-
-    Args:
-        steps: time between the positions, s, positive: `[N]`.
-        positions: `[N + 1, D]`, rad.
-        start_velocity: velocity at the beginning, `[D]`, rad/s; None: it is free.
-        end_velocity: the same at the end.
-        ends_at_rest: whether the velocity at the end is 0.
-
-    """
-    knots, rows = knots_of(steps), _contiguous(positions)
-    coefficients = np.zeros((len(steps), SIZE, rows.shape[1]))
-    end_velocity = np.zeros(rows.shape[1]) if ends_at_rest else end_velocity
-    native.spline(knots, rows, _contiguous(start_velocity), _contiguous(end_velocity), coefficients)
-    return Motion(knots, coefficients, ends_at_rest=ends_at_rest)
-
-
 def rests_at_end(positions: np.ndarray, last_step: float, rest_tolerance: float) -> bool:
     """Return whether the mean velocity between the last two positions is at most rest_tolerance, rad/s."""
     way = positions[-1] - positions[-2]
@@ -91,10 +63,6 @@ def brought_to_rest(motion: Motion, within: float) -> Motion:
     moves[0] = 0.0
     states = np.stack([np.zeros_like(moves), -moves], axis=1)
     return motion.corrected(states, float(motion.knots[first]))._replace(ends_at_rest=True)
-
-
-def _contiguous(values: np.ndarray | None) -> np.ndarray | None:
-    return None if values is None else np.ascontiguousarray(values, np.float64)
 
 
 def knots_of(steps: np.ndarray) -> np.ndarray:
@@ -151,7 +119,7 @@ def continued(before: Motion, motion: Motion) -> Motion:
     if before.with_accelerations != motion.with_accelerations:
         before = _with_jumps(before) if motion.with_accelerations else _as_cubics(before)
     jump = motion.begin.acceleration - before.end.acceleration
-    if motion.with_accelerations and (np.abs(jump) > SAME[2]).any():
+    if motion.with_accelerations and np.count_nonzero(np.abs(jump) > SAME[2]):
         before, motion = _cut(before, before.duration - BESIDE), _cut(motion, BESIDE)
     marks = {"plan_from": before.duration, "plan_until": before.duration + motion.plan_until}
     return before.then(motion)._replace(**marks, start_ns=start_ns)

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .motion import SHORTEST_GAP, Motion, resting
+from .motion import Motion, resting, united
+from .polynomials import powers_of
 from .tolerances import MOMENT_S, NANOSECOND_S
 
 _JUMP_S = 1e-5
@@ -37,19 +38,12 @@ def with_steps(motion: Motion, steps: Steps) -> Motion:
     missing = times.max(initial=0.0) + MOMENT_S - motion.duration
     if missing > 0 and motion.ends_at_rest:
         motion = motion.then(resting(motion.end.position, missing))
-    knots = motion.knots
     times = np.minimum(times, motion.duration - 2 * _JUMP_S)
-    wanted = np.concatenate([times - _JUMP_S, times, times + _JUMP_S])
-    wanted = wanted[wanted > SHORTEST_GAP]
-    place = np.abs(wanted[:, None] - knots).min(axis=1, initial=np.inf)
-    finer = np.unique(np.concatenate([knots, wanted[place >= SHORTEST_GAP]]))
-    finer = finer[np.append(True, np.diff(finer) >= SHORTEST_GAP)]
-    finer[-1] = knots[-1]
-    stepping = motion.at_knots(finer)  # its coefficients are its own
-    stepping.coefficients[:, :, joints] = 0.0
-    held = times.searchsorted((finer[:-1] + finer[1:]) / 2)
-    stepping.coefficients[:, 0, joints] = np.vstack([values[:1], values[1:][changes]])[held]
-    return stepping
+    beside = times + _JUMP_S * np.array([[-1.0], [0.0], [1.0]])
+    knots = np.unique(np.concatenate([[0.0, motion.duration], beside.ravel().clip(0.0)]))
+    held = np.vstack([values[:1], values[1:][changes]])[times.searchsorted((knots[:-1] + knots[1:]) / 2)]
+    tracks = {int(joint): Motion(knots, powers_of([held[:, [k]]]), ends_at_rest=True) for k, joint in enumerate(joints)}
+    return united(tracks, motion)
 
 
 def steps_of(motion: Motion, joints: np.ndarray) -> Steps:

@@ -56,39 +56,30 @@ def fastest_to(place: np.ndarray, state: State, bounds: Bounds, arrival: float =
         ValueError: a position cannot be reached.
 
     """
-    state, tracks = state.known, {}
-    within = _between(extremes(fastest_stop(state, bounds))[:, 0], place)
-    for joint, (end, *start) in enumerate(np.array([place, *state]).T.tolist()):
-        tracks[joint] = _fastest(joint, end, start, within[joint], bounds, arrival)
-    return united(tracks)
+    state, within = state.known, _between(extremes(fastest_stop(state, bounds))[:, 0], place)
+    joints = range(len(place))
+    return united({k: _fastest(float(place[k]), state.of(k), bounds.of(k), within[k], arrival) for k in joints})
 
 
-def _fastest(
-    joint: int, place: float, start: list[float], within: np.ndarray, bounds: Bounds, arrival: float
-) -> Motion:
-    """Return the fastest motion of one joint from a position, velocity and acceleration, within a range."""
+def _fastest(place: float, state: State, bounds: Bounds, within: np.ndarray, arrival: float) -> Motion:
+    """Return the fastest motion of one joint from a state to a place, within a range."""
+    start = [float(part[0]) for part in state]
     if all(abs(one - end) <= same for one, end, same in zip(start, (place, 0.0, 0.0), _SAME, strict=True)):
         return resting(np.array([place]), max(arrival, MOMENT_S))
-    velocity, jerk, either, speeding, slowing = (
-        float(part[joint])
-        for part in (bounds.velocity, bounds.jerk, bounds.either, bounds.acceleration, bounds.stopping)
-    )
+    either, speeding, slowing = (float(part[0]) for part in (bounds.either, bounds.acceleration, bounds.stopping))
     for up, down in [(either, either)] if speeding == slowing else [(speeding, slowing), (either, either)]:
         for least in (max(arrival, _SHORTEST_S), _SHORTEST_S, 0.0):
-            way = _solved(place, start, velocity, jerk, (up, down), least)
+            way = _solved(place, start, bounds, (up, down), least)
             if way is None:
                 continue
-            steered = up == down or bounds.of(joint).steers(way)[0] <= 1 + SPARE
-            if keeps(way, within) and steered:
+            if keeps(way, within) and (up == down or bounds.steers(way)[0] <= 1 + SPARE):
                 return way
     if not any(start[1:]):
         raise ValueError(f"place: expected one that can be reached, got {place:g}")
-    state = State(*(np.array([part]) for part in start))
-    stop = fastest_stop(state, bounds.of(joint))
-    rests, left = stop.end.position, max(arrival - stop.duration, 0.0)
-    within = _between(np.array([rests, rests]), np.array([place]))[0]
-    rest = _fastest(joint, place, [float(rests[0]), 0.0, 0.0], within, bounds, left)
-    return stop.then(rest)
+    stop = fastest_stop(state, bounds)
+    rests = stop.end._replace(acceleration=np.zeros(1))
+    within = _between(np.stack([rests.position] * 2), np.array([place]))[0]
+    return stop.then(_fastest(place, rests, bounds, within, max(arrival - stop.duration, 0.0)))
 
 
 def _between(turns: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -100,28 +91,19 @@ def _between(turns: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 
 def _solved(
-    place: float, start: list[float], velocity: float, jerk: float, accelerations: tuple[float, float], at_least: float
+    place: float, start: list[float], bounds: Bounds, accelerations: tuple[float, float], at_least: float
 ) -> Motion | None:
-    """Return ruckig's motion of one joint to rest at a place, which takes at least some s; None if there is none.
+    """Return ruckig's motion of one joint to rest at a place, which takes `at_least` some s; None if there is none.
 
-    A joint beyond its limits comes back as fast as it may.
-
-    Args:
-        place: rad.
-        start: position, velocity and acceleration.
-        velocity: limit, rad/s.
-        jerk: limit, rad/s^3.
-        accelerations: towards the place and against that, rad/s^2.
-        at_least: s; 0: any time.
-
+    A joint beyond its limits comes back as fast as it may. Accelerations are those towards the place and against that.
     """
     request, trajectory = InputParameter(1), RuckigTrajectory(1)
     up, down = accelerations if place >= start[0] else accelerations[::-1]
-    p, v, a = start
+    (p, v, a), jerk = start, float(bounds.jerk[0])
     request.current_position, request.current_velocity, request.current_acceleration = [p], [v], [a]
     request.target_position = [place]
     # Removing the acceleration as fast as possible may take more velocity than there is now.
-    fastest = max(velocity, abs(v), abs(v + a * abs(a) / (2 * jerk)), ROUNDING)
+    fastest = max(float(bounds.velocity[0]), abs(v), abs(v + a * abs(a) / (2 * jerk)), ROUNDING)
     request.max_velocity, request.max_jerk = [fastest], [jerk * _LEFT]
     request.max_acceleration, request.min_acceleration = [up], [-down]
     request.minimum_duration = at_least if at_least > 0 else None

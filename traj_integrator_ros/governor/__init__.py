@@ -10,7 +10,7 @@ A sequence passes ten steps. `planner.py` takes it from the third to the eighth 
 | 4. interpolate the rows: the smoothest motion near them | `reference` | `reference.py` |
 | 5. add the fastest stop at the end | `stopped_at_end` | `stop.py` |
 | 6. blend from the command to the plan, within limits | `follow` | `../execution/following.py` |
-| 7. compare the exact extremes of the whole with the limits | `check` | `../execution/limits.py` |
+| 7. compare the exact extremes of the whole with the limits | `find_motion_violation` | `../execution/limits.py` |
 | 8. refuse a beginning that is too far from the robot | `Beginning.mismatch` | `beginning.py` |
 | 9. compute the points for the controller | `points_of` | `../execution/rows.py` |
 | 10. record what is commanded | `Command.record` | `command.py` |

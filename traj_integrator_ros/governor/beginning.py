@@ -117,8 +117,8 @@ class Beginning:
         paced = bool(paced and plan.steps[0] <= _SAYS_ITSELF_S)
         first = plan.start.position if starts else plan.actions[0] if paced else command
         there = command if measured is None else turned(measured.position - offset, command, self.parameters.continuous)
-        away = bool((np.abs(there - command) > self.allowance.distance).any())
-        stands_away = away and not present.follows and present.start_ns <= at_ns
+        stands_away = not present.follows and present.start_ns <= at_ns
+        stands_away = stands_away and bool((np.abs(there - command) > self.allowance.distance).any())
         places, reach, parameter = np.stack([command, there]), self.allowance.start, "limits.start_deviation"
 
         def beyond() -> np.ndarray:
@@ -127,7 +127,9 @@ class Beginning:
         if stands_away:
             places, reach = there[None], self.allowance.distance
             parameter = "supervision.deviation, since the robot stands away from its command"
-        elif paced and beyond().any():
+        elif not np.count_nonzero(beyond()):
+            return ""
+        elif paced:
             reach, parameter = reach + _OF_PACE * plan.pace * plan.steps[0], f"{parameter}, and its own pace"
         if present.follows and beyond().any():
             since_ns = plan.origin_ns or at_ns - whole_ns(_LATEST_S)

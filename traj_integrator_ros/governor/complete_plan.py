@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.complete import played, through_to_rest, with_all_velocities
+from ..execution.complete import clamped_spline, played, through_to_rest, with_all_velocities
 from ..execution.interpolant import fit
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State
-from ..execution.rows import Reference, cubic_spline
+from ..execution.rows import Reference
 from ..execution.tolerances import ROUNDING
 from ..limits.joint_limits import JointLimits, forward_rows
 from ..requests.plan import Plan
@@ -73,12 +73,9 @@ def complete_motion(plan: Plan, before: State, limits: JointLimits, assumed: Bou
     """
     before = before.known
     position = np.vstack([before.position if plan.start is None else plan.start.position, plan.actions])
-    said, of_rates_s = None, np.inf
-    if (rates := _rates(plan, position, before)) is not None:
-        said = played(plan.steps, position, *rates)
-        if _swings_little(said, limits, assumed, position[0]) and _keeps_at_points(
-            plan.steps, position, *rates, limits, before.acceleration
-        ):
+    said, of_rates_s = _said(plan, position, before), np.inf
+    if said is not None:
+        if _swings_little(said, limits, assumed, position[0]) and _keeps_at_points(said, limits, before.acceleration):
             return Reference(said, plan.ends, keeps_limits=True)
         # Cubics cannot keep a limit of jerk.
         if (plan.steps >= _SHORTEST_STEP_S).all() and (said.with_accelerations or limits.jerk is None or not slows):
@@ -101,7 +98,7 @@ def _of_positions(
 ) -> Reference:
     """Return the motion of the positions of a plan; if it may end later, in steps as long as limits demand."""
     steps = plan.steps
-    spline = cubic_spline(steps, position, before.velocity, ends_at_rest=True)
+    spline = clamped_spline(steps, position, before.velocity)
     most = np.abs(extremes(spline)).max(axis=0)[1:]
     given = limits.velocity, limits.acceleration, limits.jerk
     beyond = [limit is not None and (one > limit).any() for one, limit in zip(most, given, strict=True)]
@@ -131,8 +128,8 @@ def _recorded(plan: Plan, before: State, assumed: Bounds) -> Motion | None:
     return None if away > _BESIDE_RAD or swings > _SWUNG_RAD or outside else motion
 
 
-def _rates(plan: Plan, position: np.ndarray, before: State) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Return velocities and perhaps accelerations at all points `[N + 1, dof]`; None if no point gives a velocity.
+def _said(plan: Plan, position: np.ndarray, before: State) -> Motion | None:
+    """Return what a controller makes of the velocities, and perhaps accelerations, at points; None if none has any.
 
     Points that give none get those of a spline. As in the controller, accelerations count in segments that have them
     at both ends.
@@ -148,19 +145,17 @@ def _rates(plan: Plan, position: np.ndarray, before: State) -> tuple[np.ndarray,
         if not given[1:-1].any():
             return None
         velocity = with_all_velocities(plan.steps, position, velocity)
-    if plan.accelerations is None:
-        return velocity, None
-    acceleration = plan.accelerations.copy()
+    cubics, acceleration = played(plan.steps, position, velocity), plan.accelerations
+    if acceleration is None:
+        return cubics
     if plan.start is None:
-        acceleration[0] = before.acceleration
+        acceleration = np.vstack([before.acceleration, acceleration[1:]])
     given = ~np.isnan(acceleration).any(axis=1)
     counts = given & (np.append(given[1:], False) | np.append(False, given[:-1]))
     if not counts.any():
-        return velocity, None
-    if not counts.all():
-        smooth = _smooth(played(plan.steps, position, velocity), before.acceleration)
-        acceleration = np.where(counts[:, None], acceleration, smooth)
-    return velocity, acceleration
+        return cubics
+    smooth = _smooth(cubics, before.acceleration)
+    return played(plan.steps, position, velocity, np.where(counts[:, None], acceleration, smooth))
 
 
 def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:
@@ -190,22 +185,16 @@ def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: 
     return not find_motion_violation(motion, replace(limits, **loose).containing(begin, begin), steps=False)
 
 
-def _keeps_at_points(
-    steps: np.ndarray,
-    position: np.ndarray,
-    velocity: np.ndarray,
-    acceleration: np.ndarray | None,
-    limits: JointLimits,
-    begins: np.ndarray,
-) -> bool:
-    """Return whether a motion within the limits passes the points `[N + 1, dof]` of a plan at their times.
+def _keeps_at_points(said: Motion, limits: JointLimits, begins: np.ndarray) -> bool:
+    """Return whether a motion within the limits passes the points of what a plan says at their times.
 
     It does if velocities, the mean accelerations of steps, and the accelerations that are given, keep their limits, if
     the distances between points are possible with the velocities at the points, and if the changes of mean (or given)
     accelerations, the first one from the acceleration `begins`, keep the limit of jerk. Velocities may exceed limits by
     a little, and accelerations at points by more, since a time parameterization keeps limits on a grid only.
     """
-    dof, h, v, w = position.shape[1], steps[:, None], velocity[:-1], velocity[1:]
+    position, velocity, acceleration = said.states
+    dof, h, v, w = said.dof, said.steps[:, None], velocity[:-1], velocity[1:]
     fastest, speeding, of_jerk = (
         np.minimum(np.full(dof, _NO_LIMIT) if limit is None else limit, _NO_LIMIT)
         for limit in (limits.velocity, limits.acceleration, limits.jerk)
@@ -215,16 +204,16 @@ def _keeps_at_points(
     if (np.abs(velocity) > fastest * (1 + _OFF)).any():
         return False
     mean = (w - v) / h
-    for rates, speeds, factor, room in ((mean, v + w, _OF_MEAN, off / h), (acceleration, velocity, _AT_POINT, 0.0)):
-        if rates is not None:
-            forward = forward_rows(rates, speeds, (-slowing, speeding))
-            if ((forward < -factor * slowing - room) | (forward > factor * speeding + room)).any():
-                return False
+    checked = (mean, v + w, _OF_MEAN, off / h), (acceleration, velocity, _AT_POINT, 0.0)
+    for rates, speeds, factor, room in checked[: 1 + said.with_accelerations]:
+        forward = forward_rows(rates, speeds, (-slowing, speeding))
+        if ((forward < -factor * slowing - room) | (forward > factor * speeding + room)).any():
+            return False
     distance, most = np.diff(position, axis=0), np.maximum(speeding, slowing) * (1 + limits.slack)
     room = off + _OFF * h * np.minimum(np.abs(velocity).max(axis=0), fastest)
     if any((sign * distance > _longest(sign * v, sign * w, h, fastest, most) + room).any() for sign in (1, -1)):
         return False
-    if acceleration is not None:
+    if said.with_accelerations:
         changes, over = np.diff(acceleration, axis=0), h
         ends = np.abs([acceleration[0] - begins, acceleration[-1]]), 0.0
     else:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..execution.motion import SHORTEST_GAP, Motion, State
+import numpy as np
+
+from ..execution.motion import SHORTEST_GAP, Motion
 from ..execution.rows import Points, points_of
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS
 from ..parameters.table import LONGEST_WAIT_S
@@ -36,8 +38,10 @@ class ExecutableTrajectory:
     """Time by which the plan was slowed to keep its limits, s."""
     dropped: int = 0
     """Number of steps that were over at its start."""
-    seam_offset: State | None = None
-    """Difference between command and plan when the plan begins; None if nothing was in execution."""
+    seam_offset: np.ndarray | None = None
+    """Position, velocity and acceleration of the command less those of the plan when it begins, `[3, dof]`; None if
+    nothing was in execution.
+    """
     sent_ns: int = 0
     """When it was sent, ns; 0 if it was not."""
     is_lost: bool = False
@@ -110,7 +114,7 @@ def require_written(points: Points) -> None:
         if values is not None:
             require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
     time_ns = points.time_ns
-    if time_ns[-1] >= _LONGEST_NS or (time_ns[1:] <= time_ns[:-1]).any():
+    if time_ns[-1] >= _LONGEST_NS or np.count_nonzero(time_ns[1:] <= time_ns[:-1]):
         raise Rejected(
             RejectionReason.INVALID_TIMES,
             "dt: expected steps of at least one nanosecond and an end within 2^31 s, got an end after "

@@ -54,7 +54,7 @@ class Executed:
             self.counts["late"] += self._margins[-1] < 0
         if trajectory.seam_offset is not None:
             self.counts["starved"] += last is not None and last.start_ns == self._braked_ns
-            self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam_offset)).max(axis=1))
+            self._seam = np.maximum(self._seam, np.abs(trajectory.seam_offset).max(axis=1))
         self.counts["dropped_steps"] += trajectory.dropped
         self.counts["slowed"] += trajectory.delay > 0
         self._delay = max(self._delay, trajectory.delay)

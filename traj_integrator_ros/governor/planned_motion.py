@@ -17,16 +17,12 @@ from ..execution.stopping import fastest_stop
 from ..execution.tolerances import NANOSECOND_S, SAME
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP, GRIPPER
+from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, require_finite
 from .slow import slow
 from .stop import stopped_at_end
 
-_MOST_APART = 0.03
-"""Largest distance at which a chunk that exceeds limits is followed within them instead of being slowed: rad or m, or
-that share of a joint's range below 1 rad or m.
-"""
 _OF_LIMITS = 0.97
 """Share of the limits to which a plan is slowed that is blended into from a motion: the blend needs some room."""
 _NO_BLEND = "motion: the plan cannot be blended with the present command within the limits"
@@ -47,6 +43,8 @@ class Task(NamedTuple):
     """Joints that follow velocities without a position to catch up with, bool `[dof]`."""
     limits: JointLimits
     """Limits of the plan; its position limits are widened to contain the robot's position."""
+    most_apart: np.ndarray
+    """Largest distances at which the plan is followed where it exceeds limits, rad, `[dof]`."""
     dropped: int
     """Number of steps of the plan that are over by then."""
 
@@ -54,18 +52,15 @@ class Task(NamedTuple):
 class Found(NamedTuple):
     """A motion to a plan and along it."""
 
-    motion: Motion | None
-    """None if there is none that may be executed."""
+    motion: Motion
     meant: Motion
     """The planned motion itself, which later plans continue; it may begin earlier."""
     delay: float = 0.0
     """Time by which the plan was slowed, s."""
     passes: np.ndarray = np.empty(0)
     """Times of the motion at the plan's rows, s, `[N]`."""
-    fault: str = ""
-    """Why the motion must not be executed, or limits that it exceeds although limits.action is warn."""
     warnings: tuple[Rejected, ...] = ()
-    """What to tell of it: its fault, or why it is not the fastest."""
+    """Why it is not the fastest, or limits that it exceeds although limits.action is warn."""
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -90,24 +85,25 @@ def motion_to(task: Task, parameters: NodeParameters, assumed: Bounds, *, slows:
         limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
     bounds = bounds.raised_to(rest.valid)
     meant, into = _ended(rest, task, bounds, parameters), (task.begin_ns - planned.start_ns) * NANOSECOND_S
-    blend = _Blend(task, parameters, bounds, limits, _most_apart(parameters, assumed), reference.keeps_limits)
-    found = blend.judged(meant, reference.passes - into)
-    slows = slows and parameters.limits_action == ACTION_RETIME
-    if found.fault and slows and meant.plan_from < meant.duration:
+    blend = _Blend(task, parameters, bounds, limits, reference.keeps_limits)
+    try:
+        found = blend.judged(meant, reference.passes - into)
+    except Rejected as refused:
+        if not slows or parameters.limits_action != ACTION_RETIME or meant.plan_from >= meant.duration:
+            raise
         moves = bool((np.abs(task.state.known[1:]) > SAME[1:]).any())
-        found, into = blend.slowed(meant, found, assumed, moves=moves), into if moves else 0.0
-    warnings = [Rejected(RejectionReason.NOT_FASTEST, f"points: {reference.why_slow}")] if reference.why_slow else []
-    if found.fault:
-        warnings.append(Rejected(RejectionReason.LIMITS, found.fault))
-        if found.motion is None or parameters.limits_action != ACTION_WARN:
-            raise warnings[-1]
+        found = blend.slowed(meant, reference.passes - into, refused.message, assumed, moves=moves)
+        into = into if moves else 0.0
+    if reference.why_slow:
+        not_fastest = Rejected(RejectionReason.NOT_FASTEST, f"points: {reference.why_slow}")
+        found = found._replace(warnings=(not_fastest, *found.warnings))
     kept = found.meant
     if 0 < into < planned.duration:  # A later plan may begin, by its stamp, before this one does.
         kept = planned.until(into).then(kept)
     end = kept.end.position
     if np.count_nonzero(task.floating | (end < bounds.position_min) | (end > bounds.position_max)):
         kept = kept.moved(found.motion.end.position - end)
-    return found._replace(meant=kept, warnings=tuple(warnings))
+    return found._replace(meant=kept)
 
 
 def _ended(motion: Motion, task: Task, bounds: Bounds, parameters: NodeParameters) -> Motion:
@@ -128,32 +124,35 @@ class _Blend(NamedTuple):
     bounds: Bounds
     limits: JointLimits
     """Limits that the motion has to keep."""
-    most_apart: np.ndarray
     keeps_limits: bool
 
     def judged(self, meant: Motion, passes: np.ndarray) -> Found:
         """Blend into a motion, which passes rows at times, s.
 
         A chunk may exceed limits if a motion within the limits stays near it. A complete plan has to pass its points.
+
+        Raises:
+            Rejected: limits_violated.
+
         """
         warns, fault = self.parameters.limits_action == ACTION_WARN, ""
         if at_points := self.task.plan.is_complete or not meant.with_accelerations or warns:
             fault = find_motion_violation(meant.valid, self.limits, steps=not self.keeps_limits)
-            if fault and not warns:
-                return Found(None, meant, passes=passes, fault=fault)
-        motion = self._followed(meant, np.inf if warns else self.most_apart)
+        motion = None if fault and not warns else self._followed(meant, np.inf if warns else self.task.most_apart)
         if motion is None:
             fault = fault or find_motion_violation(meant.valid, self.limits) or _NO_BLEND
-            return Found(None, meant, passes=passes, fault=fault)
-        if not fault and not (at_points and motion is meant):
+        elif not fault and not (at_points and motion is meant):
             fault = find_motion_violation(motion, self.limits, steps=False)
-        return Found(motion, meant, passes=passes, fault=fault)
+        warnings = (Rejected(RejectionReason.LIMITS, fault),) if fault else ()
+        if warnings and (motion is None or not warns):
+            raise warnings[0]
+        return Found(motion, meant, passes=passes, warnings=warnings)
 
-    def slowed(self, meant: Motion, found: Found, assumed: Bounds, *, moves: bool) -> Found:
-        """Blend into a motion that is slowed along its path; what was found before says why that is needed.
+    def slowed(self, meant: Motion, passes: np.ndarray, fault: str, assumed: Bounds, *, moves: bool) -> Found:
+        """Blend into a motion that is slowed along its path because of a fault.
 
         `moves` says whether any joint does at the command. If none does, blend and plan are slowed together, so that
-        joints stay on their common path.
+        joints stay on their common path. Raises Rejected: limits_violated.
         """
         if not moves:  # as if it kept its limits
             free = replace(self.bounds, most=np.inf, deceleration=None).raised_to(meant.valid)
@@ -162,15 +161,14 @@ class _Blend(NamedTuple):
         valid, rates = meant.valid, assumed.raised_to(meant.valid).rates
         begins = meant.duration - valid.duration
         rates = _OF_LIMITS * rates if moves else rates
-        slowed = slow(valid, rates, self.parameters.joint_names, marks=found.passes - begins)
-        if isinstance(slowed, str):
-            fault = slowed
-        else:
+        try:
+            slowed = slow(valid, rates, self.parameters.joint_names, marks=passes - begins)
             later = slowed.motion if meant.plan_from <= 0 else slowed.motion.from_time(-meant.plan_from)
-            again = self.judged(later._replace(start_ns=meant.start_ns), begins + slowed.passes)
-            if not (fault := again.fault):
-                return again._replace(delay=later.duration - meant.duration)
-        return found._replace(fault=f"{found.fault}; it cannot be slowed (speeds as parts of the plan's): {fault}")
+            found = self.judged(later._replace(start_ns=meant.start_ns), begins + slowed.passes)
+        except Rejected as refused:
+            fault = f"{fault}; it cannot be slowed (speeds as parts of the plan's): {refused.message}"
+            raise Rejected(RejectionReason.LIMITS, fault) from None
+        return found._replace(delay=later.duration - meant.duration)
 
     def _followed(self, motion: Motion, most_apart: np.ndarray | float = np.inf) -> Motion | None:
         state, bounds = self.task.state, self.bounds
@@ -182,9 +180,3 @@ class _Blend(NamedTuple):
         if self.keeps_limits or self.parameters.limits_action == ACTION_WARN:
             bounds = bounds.containing(*extremes(motion.valid)[:, 0])
         return follow(state, motion, bounds, self.parameters.publish_bandwidth, self.task.floating, most_apart)
-
-
-def _most_apart(parameters: NodeParameters, assumed: Bounds) -> np.ndarray:
-    """Return the largest distances at which a chunk is followed, rad, `[dof]`: grippers go as fast as they can."""
-    most = _MOST_APART * np.minimum(assumed.position_max - assumed.position_min, 1.0)
-    return np.where(parameters.of_kind(GRIPPER), np.inf, most)

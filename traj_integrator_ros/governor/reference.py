@@ -73,7 +73,7 @@ def reference(
 
 def _is_goal(plan: Plan) -> bool:
     """Return whether all positions of a plan are the same, and nothing but rest is said about how to get there."""
-    if not plan.is_positions or plan.spline is not None or (plan.actions != plan.actions[0]).any():
+    if not plan.is_positions or plan.spline is not None or np.count_nonzero(plan.actions != plan.actions[0]):
         return False
     return plan.velocities is None or (len(plan.steps) == 1 and bool(np.isnan(plan.velocities[0]).all()))
 

@@ -69,7 +69,7 @@ def slow(
     *,
     from_state: bool = False,
     marks: Sequence[float] = (),
-) -> Reference | str:
+) -> Reference:
     """Slow a motion along its path where it exceeds limits, and only there.
 
     Args:
@@ -80,7 +80,10 @@ def slow(
         marks: times of the motion, s; those before its beginning stay.
 
     Returns:
-        The slowed motion, which passes the marks, or the reason if none is found.
+        The slowed motion, which passes the marks.
+
+    Raises:
+        Rejected: limits_violated, if none is found.
 
     """
     points, order = points_of(motion), 3 if motion.with_accelerations else 2
@@ -88,7 +91,7 @@ def slow(
     before = points.time_ns[kept] * NANOSECOND_S
     p, v, a = (None if part is None else part[kept] for part in points[1:])
     if (p == p[0]).all():
-        return "the plan stands still"
+        raise Rejected(RejectionReason.LIMITS, "the plan stands still")
     largest, reason = 1.0, ""
     for share, finer in _ATTEMPTS[: 1 if from_state else None]:
         found = _slower(before, (p, v, a), _tensors(limits), share * largest, finer)
@@ -96,7 +99,7 @@ def slow(
             made, times = motion_of(found, 0, order), found.row_times[0].numpy()
             gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
             if from_state and order == 3 and gap > _SAME_ACCELERATION:
-                return ""  # All joints turned at once where the motion was to be continued.
+                raise Rejected(RejectionReason.LIMITS, "all joints turn at once where it is to be continued")
             until = motion.plan_until
             if until <= before[-1]:
                 until = float(np.interp(until, before, times))
@@ -104,12 +107,12 @@ def slow(
             return Reference(made, np.interp(marks, before, times) + np.minimum(marks, 0.0))
         reason = reason or found.reason(0, joint_names) or "it would stand still"
         largest = min(largest, float(found.largest_start_speed[0]))
-    return reason
+    raise Rejected(RejectionReason.LIMITS, reason)
 
 
 def gently(
     motion: Motion, stopped: np.ndarray, reach: np.ndarray, limits: np.ndarray, marks: Sequence[float] = ()
-) -> Reference | str:
+) -> Reference:
     """Slow the beginning of a motion after a brake, where joints move on in the direction in which they were stopped.
 
     Args:
@@ -138,8 +141,6 @@ def gently(
     both = motion._replace(coefficients=np.concatenate([motion.coefficients, more], axis=2))
     wider = np.vstack([pace[joints], np.full((2, len(joints)), _NO_LIMIT)])
     found = slow(both, np.hstack([limits, wider]), from_state=bool(motion.begin.velocity.any()), marks=marks)
-    if isinstance(found, str):
-        return found
     own = np.ascontiguousarray(found.motion.coefficients[..., : motion.dof])
     return found._replace(motion=found.motion._replace(coefficients=own))
 

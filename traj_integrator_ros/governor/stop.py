@@ -41,9 +41,9 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         Rejected: brake_impossible.
 
     """
-    end = motion.end
     if motion.ends_at_rest:
         return motion
+    end = motion.end
     if np.abs(end.velocity).max() <= rest_tolerance:
         if not motion.with_accelerations:
             return brought_to_rest(motion, _SETTLING_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +17,7 @@ from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
 from ..limits.joint_limits import JointLimits, assumed_limits, find_violation, limits_lacking
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import ACTION_RETIME, ACTION_WARN, START_FROM_PREVIOUS
+from ..parameters.table import ACTION_RETIME, ACTION_WARN, GRIPPER, START_FROM_PREVIOUS
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .beginning import Beginning
@@ -29,6 +30,10 @@ from .slow import fastest, gently, slow
 
 _OF_LEAD = 0.3
 """Share of the lead time that a message needs to arrive: a trajectory must be made by then before its plan begins."""
+_MOST_APART = 0.03
+"""Largest distance at which a chunk that exceeds limits is followed within them instead of being slowed: rad or m, or
+that share of a joint's range below 1 rad or m. Grippers go as fast as they can.
+"""
 _BACK = 0.1
 """Speed with which the command goes back after a brake: 0.1 rad/s, or that share of a joint's range below 1 rad."""
 _LEADS = 0.1
@@ -58,6 +63,8 @@ class TrajectoryMaker:
         )
         self.allowance = allowance_of(parameters)
         """Allowed distances of joints from their command."""
+        most_apart = _MOST_APART * np.minimum(self.assumed.bounds.position_max - self.assumed.bounds.position_min, 1.0)
+        self._most_apart = np.where(parameters.of_kind(GRIPPER), np.inf, most_apart)
         self._switched = parameters.switched
         self.slows = parameters.limits_action == ACTION_RETIME
         """True if a plan that exceeds limits is slowed."""
@@ -126,7 +133,7 @@ class TrajectoryMaker:
         if measured is not None:  # The robot may stand a little outside of a limit, and may come back.
             least, most = np.minimum(least, measured.position), np.maximum(most, measured.position)
         limits = self.limits.containing(least, most)
-        return Task(plan, read, begin_ns, state, stopped, floating, limits, dropped)
+        return Task(plan, read, begin_ns, state, stopped, floating, limits, self._most_apart, dropped)
 
     def _reader(
         self, plan: Plan, present: ExecutableTrajectory, begin_ns: int, begin: State
@@ -201,12 +208,11 @@ class TrajectoryMaker:
         """Slow the beginning of a motion in directions in which joints were stopped."""
         motion, stopped = found.motion, self._published.guard.stopped
         rates = self.assumed.bounds.raised_to(motion).rates
-        slowed = gently(motion, stopped, _LEADS * self.allowance.full_speed, rates, found.passes)
-        if isinstance(slowed, str):
-            raise Rejected(
-                RejectionReason.DEVIATION,
-                f"motion: expected it to lead on slowly where the robot was stopped, but {slowed}",
-            )
+        try:
+            slowed = gently(motion, stopped, _LEADS * self.allowance.full_speed, rates, found.passes)
+        except Rejected as refused:
+            why = f"motion: expected it to lead on slowly where the robot was stopped, but {refused.message}"
+            raise Rejected(RejectionReason.DEVIATION, why) from None
         if slowed.motion is motion:
             return found
         delay = slowed.motion.duration - motion.duration
@@ -269,11 +275,11 @@ class TrajectoryMaker:
         steps = steps_of(rest, self._switched) if len(self._switched) else None
         rest = rest if steps is None else without_steps(rest, self._switched)
         rates = self.assumed.bounds.raised_to(rest).rates
-        if len(rest.coefficients) > _MOST_SLOWED_AT_ONCE or (np.abs(state.velocity) > rates[0]).any():
-            return self.stop(now_ns)
-        marks = () if steps is None else steps.times
-        found = slow(rest, rates, self._parameters.joint_names, from_state=True, marks=marks)
-        if isinstance(found, str) or beyond(found.motion, self.limits):
+        marks, found = () if steps is None else steps.times, None
+        if len(rest.coefficients) <= _MOST_SLOWED_AT_ONCE and (np.abs(state.velocity) <= rates[0]).all():
+            with suppress(Rejected):
+                found = slow(rest, rates, self._parameters.joint_names, from_state=True, marks=marks)
+        if found is None or beyond(found.motion, self.limits):
             return self.stop(now_ns)
         steps = steps and steps._replace(times=found.passes)
         within = Found(found.motion, found.motion, delay=found.motion.duration - rest.duration)
@@ -327,7 +333,7 @@ class TrajectoryMaker:
         seam = None
         if present.follows:
             state = present.motion.at(blend_ns) if task is None else task.state
-            seam = State(*state.beyond(found.meant.at(blend_ns)))
+            seam = state.beyond(found.meant.at(blend_ns))
         return ExecutableTrajectory(
             motion=motion,
             stamp_ns=0 if clock.is_scaled else self._published.clock.set_ns + begins_ns,

@@ -105,7 +105,7 @@ class Rejected(Exception):
 
 def all_finite(values: np.ndarray) -> bool:
     """Return whether real numbers of any shape hold neither NaN nor infinity."""
-    return bool(np.isfinite(values).all())
+    return np.count_nonzero(np.isfinite(values)) == np.size(values)  # faster than `all` for a few numbers
 
 
 def require_finite(field: str, values: np.ndarray, reason: RejectionReason = RejectionReason.NOT_FINITE) -> None:

@@ -29,9 +29,10 @@ def absolute(request: ActionRequest, relative: np.ndarray, observe: Observe) -> 
         Rejected: as `observe` does; not_finite, where a sum of increments is too large for a message.
 
     """
-    joints, actions = relative.any(axis=0), request.actions
-    if actions is None or not joints.any() or not request.has_positions:
+    actions = request.actions
+    if actions is None or not np.count_nonzero(relative) or not request.has_positions:
         return request
+    joints = relative.any(axis=0)
     rows = actions.astype(np.float64)
     rows[..., relative[1]] = rows[..., relative[1]].cumsum(axis=1)
     rows[..., joints] += observe(joints)[joints]

@@ -32,15 +32,28 @@ constexpr double kTurnsShare = 0.01;  // the same as a share of what the plan co
 constexpr double kRest = 1e-6;      // rad or m, beyond the rest of a plan, or back in a time scale: rounding
 constexpr double kBack = 2e-5;      // rad or m, of going back that counts as none
 
+constexpr double kDiffers[] = {1e-10, 1e-8, 1e-6};  // rad, rad/s, rad/s^2: less is rounding
+constexpr double kHorizon = 18;     // duration of a blend without bounds, in time scales: three poles leave 3e-6
+constexpr double kLongest = 40;     // s, of a blend
+constexpr double kMoment = 1e-3;    // s, between the end of a blend and that of its plan
+constexpr double kOfVelocity = 0.5 / 1.0001;  // share of the bound of velocity, which is that much wider, that closes a gap
+
+// What is asked of a joint.
+struct Asked {
+  bool is_away = false;    // it is not on its plan
+  bool floats = false;     // it follows velocities: its position is where these lead
+  bool is_inside = false;  // its plan keeps the bounds
+};
+
 // Knots of the difference: the plan's, without close ones, and more in long intervals; and those of the sum.
 struct Grid {
   Row times, steps;         // of the difference, [count + 1] and [count]
   Row knots;                // of the sum: also all of the plan, until its end
   std::vector<long> first;  // piece of the sum with which an interval begins; the last one: the rest of the plan
 
-  explicit Grid(const BlendProblem& given) : times{0} {
+  Grid(const FollowProblem& given, double until) : times{0} {
     const Knots& plan = given.plan.knots;
-    const double until = given.until, longest = std::max(kInterval, until / kIntervals), gap = kSpacing * longest;
+    const double longest = std::max(kInterval, until / kIntervals), gap = kSpacing * longest;
     double last = 0;
     for (long i = 1; i <= plan.count && until - plan.times[i] >= gap; ++i) {
       const bool is_spaced = plan.times[i] - last >= gap;
@@ -76,9 +89,9 @@ struct Grid {
 // Of one joint.
 class Blend {
  public:
-  Blend(const BlendProblem& given, const Grid& grid, long joint)
+  Blend(const FollowProblem& given, const Grid& grid, const Asked& asked, long joint)
       : given_(given), grid_(grid), joint_(joint), count_(static_cast<long>(grid.first.size()) - 1),
-        pieces_(static_cast<long>(grid.knots.size()) - 1), tau_(given.time_scale), floats_(given.kinds[given.plan.dof + joint] != 0),
+        pieces_(static_cast<long>(grid.knots.size()) - 1), tau_(given.time_scale), floats_(asked.floats), is_inside_(asked.is_inside),
         plan_(pieces_ * kSize), low_(kOrders * count_), high_(low_), place_(count_), speed_(count_), least_(count_),
         most_(count_), weights_(3 * count_) {
     for (long k = 0, piece = 0; k < pieces_; ++k) cut(given.plan, joint, grid.knots[k], grid.knots[k + 1], piece, &plan_[k * kSize]);
@@ -91,7 +104,7 @@ class Blend {
   bool solve() {
     set_bounds();
     const double end = place_[count_ - 1];
-    const bool rests_outside = given_.rests && given_.until > given_.plan.knots.times[given_.plan.knots.count] &&
+    const bool rests_outside = given_.rests && grid_.times.back() > given_.plan.knots.times[given_.plan.knots.count] &&
                                !(end >= bound(-1, 0) && end <= bound(1, 0));
     moved_ = floats_ || rests_outside;
     set_weights();
@@ -117,11 +130,11 @@ class Blend {
     } else {
       const double shift_by = moved_ ? way_.at(count_, 0) : 0;
       double left[kSize];  // It goes over all of the time.
-      grow(given_.until, {shift_by - way_.at(count_, 0), -way_.at(count_, 1), -way_.at(count_, 2)}, left);
+      grow(grid_.times.back(), {shift_by - way_.at(count_, 0), -way_.at(count_, 1), -way_.at(count_, 2)}, left);
       for (long piece = 0; piece < grid_.first[count_]; ++piece) add(left, 0, piece);
       for (long piece = grid_.first[count_]; piece < pieces_; ++piece) sum_[piece * kSize] += shift_by;
       sum_[0] = start_.position, sum_[1] = start_.velocity, sum_[2] = start_.acceleration / 2;  // without rounding
-      if (given_.kinds[2 * dof + joint_] == 0) {
+      if (!is_inside_) {
         const Way other = free();
         for (long k = 0; k <= count_; ++k) apart[joint_] = std::max(apart[joint_], std::abs(way_.at(k, 0) - other.at(k, 0)));
       }
@@ -320,11 +333,11 @@ class Blend {
     return true;
   }
 
-  const BlendProblem& given_;
+  const FollowProblem& given_;
   const Grid& grid_;
   const long joint_, count_, pieces_;
   const double tau_;
-  const bool floats_;
+  const bool floats_, is_inside_;
   bool moved_ = false;  // it ends elsewhere than its plan: that is about velocities, or ends beyond a limit
   State start_{}, difference_{};
   Row plan_, sum_;                     // coefficients, [pieces, kSize]
@@ -334,17 +347,66 @@ class Blend {
   Way way_;
 };
 
-}  // namespace
-
-long blend(const BlendProblem& problem, double* knots, double* coefficients, double* apart) {
-  const Grid grid(problem);
-  for (long joint = 0; joint < problem.plan.dof; ++joint) {
-    Blend one(problem, grid, joint);
-    if (problem.kinds[joint] != 0 && !one.solve()) return 0;
+// The blend, and the rest of the plan; 0 pieces if a joint is not on its plan by `until`.
+long blend(const FollowProblem& given, const std::vector<Asked>& asked, double until, double* knots, double* coefficients,
+           double* apart) {
+  const Grid grid(given, until);
+  for (long joint = 0; joint < given.plan.dof; ++joint) {
+    Blend one(given, grid, asked[joint], joint);
+    if (asked[joint].is_away && !one.solve()) return 0;
     one.write(coefficients, apart);
   }
   std::copy(grid.knots.begin(), grid.knots.end(), knots);
   return static_cast<long>(grid.knots.size()) - 1;
+}
+
+// When the last piece of a plan that exceeds bounds ends, s.
+double last_beyond(const FollowProblem& given) {
+  const Pieces& plan = given.plan;
+  Row ranges(given.bounds, given.bounds + 2 * kOrders * plan.dof);
+  for (long piece = plan.knots.count; piece > 0; --piece) {
+    if (widen({plan.at(piece - 1), {plan.knots.times + piece - 1, 1}, plan.dof}, ranges.data())) return plan.knots.times[piece];
+  }
+  return plan.knots.times[plan.knots.count];
+}
+
+// The end of a horizon, s, moved where it would be within a moment of the end of the plan.
+double moved_from_end(const FollowProblem& given, double until) {
+  const double lasts = given.plan.knots.times[given.plan.knots.count];
+  until = std::nearbyint(until * 1e9) * 1e-9;
+  if (!given.rests) return until < lasts - kMoment ? until : lasts;
+  return std::abs(until - lasts) < kMoment ? lasts + kMoment : until;
+}
+
+}  // namespace
+
+long follow(const FollowProblem& given, double* knots, double* coefficients, double* apart) {
+  const Pieces& plan = given.plan;
+  const long dof = plan.dof;
+  std::vector<Asked> asked(dof);
+  bool is_on_plan = true, is_inside = true;
+  double closes = 0;
+  const double* const most = given.bounds + (kOrders + 1) * dof;  // velocities
+  for (long d = 0; d < dof; ++d) {
+    const double *const c = plan.at(0) + d, *const from = given.start + d;
+    const double off[] = {from[0] - c[0], from[dof] - c[dof], from[2 * dof] - 2 * c[2 * dof]};
+    Asked& one = asked[d];
+    bool is_off = given.from > 0;
+    for (long order = 0; order < 3; ++order) is_off = is_off || std::abs(off[order]) > kDiffers[order];
+    one.is_inside = given.kinds[d] != 0, one.floats = is_off && given.kinds[dof + d] != 0;
+    one.is_away = is_off || !one.is_inside;
+    if (one.is_away && !one.floats) closes = std::max(closes, std::abs(off[0]) / (kOfVelocity * most[d]));
+    is_on_plan = is_on_plan && !one.is_away, is_inside = is_inside && one.is_inside;
+  }
+  if (is_on_plan) return -1;
+  double until = given.from + kHorizon * given.time_scale + closes;
+  if (!is_inside) until = std::max(until, last_beyond(given) + kHorizon * given.time_scale);
+  for (; until < kLongest; until *= 2) {
+    until = moved_from_end(given, until);
+    const long count = blend(given, asked, until, knots, coefficients, apart);
+    if (count > 0 || (!given.rests && until >= plan.knots.times[plan.knots.count])) return count;
+  }
+  return 0;
 }
 
 }  // namespace traj_integrator::execution

@@ -17,26 +17,24 @@ long merge(double* times, long count, double gap, double beside) {
   std::sort(times, times + count);
   for (long i = 0; i < count; ++i) times[i] = whole(times[i]);
   const double last = std::max(times[count - 1], gap);
-  std::vector<long> became_one;  // each once, increasing
-  bool last_did = false;
+  std::vector<char> is_merged(count + 1, 0);
   long kept = 1;
+  bool is_last_merged = false;
   for (long i = 1; i < count; ++i) {
     const double after = times[i] - times[kept - 1], before = last - times[i];
     if (after >= gap && before >= gap) {
       times[kept++] = times[i];
-      continue;
+    } else if (before > 0) {
+      is_last_merged |= before < gap;
+      if (after > 0 && after < gap) is_merged[kept - 1] = 1;
     }
-    if (after > 0 && after < gap && before > 0 && (became_one.empty() || became_one.back() != kept - 1)) {
-      became_one.push_back(kept - 1);
-    }
-    last_did |= before > 0 && before < gap;
   }
+  is_merged[kept] = is_last_merged;
   times[kept++] = last;
-  if (last_did) became_one.push_back(kept - 1);
   long more = kept;
-  for (long at : became_one) {
-    if (at > 0 && times[at] - times[at - 1] > 1.5 * beside) times[more++] = whole(times[at] - beside);
-    if (at + 1 < kept && times[at + 1] - times[at] > 1.5 * beside) times[more++] = whole(times[at] + beside);
+  for (long at = 1; at < kept; ++at) {
+    if (is_merged[at] && times[at] - times[at - 1] > 1.5 * beside) times[more++] = whole(times[at] - beside);
+    if (is_merged[at - 1] && times[at] - times[at - 1] > 1.5 * beside) times[more++] = whole(times[at - 1] + beside);
   }
   std::sort(times, times + more);
   return more;

@@ -72,9 +72,13 @@ void states_at(const Pieces& motion, const double* times, long count, long order
 constexpr long kPointOrders = 3;
 void points(const Pieces& motion, const double* times, bool rests, double* out);
 
-// The first four of coefficients [knots.count, kSize, dof] of the C2 cubic spline through rows [knots.count + 1, dof],
-// whose first and last velocity [dof] is open if that is null.
-void spline(const Knots& knots, const double* rows, long dof, const double* first, const double* last, double* coefficients);
+// Coefficients [count, kSize, dof] of a controller's interpolation between states [orders, count + 1, dof]: positions and
+// perhaps velocities and accelerations. What lower degrees leave of them is not written.
+void between(const double* steps, long count, long dof, long orders, const double* states, double* out);
+
+// Velocities [knots.count + 1, dof] at the knots of the C2 cubic spline through rows of the same shape, given the first
+// and last one, [dof].
+void spline(const Knots& knots, const double* rows, long dof, const double* first, const double* last, double* velocities);
 
 // Widens ranges [2, kOrders, dof], least and greatest values of the derivatives, to contain those of a motion; returns
 // whether it had to.
@@ -140,24 +144,23 @@ long track(const TrackingProblem& problem, double* states, double* jerks);
 
 // following.cpp
 
-struct BlendProblem {
+struct FollowProblem {
   Pieces plan;             // from the command on
   bool rests;              // after its end
   bool decelerates;        // joints may slow down faster than they speed up, and so the plan may exceed `bounds`
   double from;             // s, before which the plan does not count
-  double until;            // s, when the difference is over
-  double time_scale;       // s, in which it goes
+  double time_scale;       // s, in which a difference goes
   const double* start;     // [3, dof], commanded position, velocity and acceleration
   const double* bounds;    // [2, kOrders, dof]: least and greatest position, velocity, acceleration, jerk
   const double* stopping;  // [dof], largest acceleration of a stop
-  const long* kinds;       // [3, dof], 0 or 1: it is not on its plan; the plan is about velocities; it keeps the bounds
+  const long* kinds;       // [2, dof], 0 or 1: the plan keeps the bounds; it is about velocities
 };
 
 constexpr long kMoreKnots = 204;  // of a blend, in addition to twice those of its plan
 
-// The blend from a command to a plan, and the rest of the plan: knots and coefficients [.., kSize, dof]; how far
-// bounds that a plan exceeds lead away from it, [dof]. Returns the number of pieces; 0, after which the results are
-// undefined, if a joint is not on its plan by `until`.
-long blend(const BlendProblem& problem, double* knots, double* coefficients, double* apart);
+// The blend from a command to a plan, and the rest of the plan: knots and coefficients [.., kSize, dof]; how far bounds
+// that a plan exceeds lead away from it, [dof]. Returns the number of pieces; -1 if all joints are on their plan, and 0 if
+// one cannot reach it; then the results are undefined.
+long follow(const FollowProblem& problem, double* knots, double* coefficients, double* apart);
 
 }  // namespace traj_integrator::execution

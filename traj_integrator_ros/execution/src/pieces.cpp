@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "motions.h"
 #include "polynomials.h"
@@ -91,11 +90,17 @@ void shift(double* coefficients, double by, long dof) {
   }
 }
 
+void between(const double* steps, long count, long dof, long orders, const double* states, double* out) {
+  const auto state = [&](long order, long k) { return order < orders ? states + (order * (count + 1) + k) * dof : nullptr; };
+  for (long k = 0; k < count; ++k, out += kSize * dof) {
+    retiming::piece_between(steps[k], dof, state(0, k), state(0, k + 1), state(1, k), state(1, k + 1), state(2, k),
+                            state(2, k + 1), out);
+  }
+}
+
 void grow(double span, const State& to, double* out) {
-  const double p = to.position / (span * span * span), v = to.velocity / (span * span), a = to.acceleration / (2 * span);
-  const double numbers[kSize] = {0, 0, 0, 10 * p - 4 * v + a, (7 * v - 15 * p - 2 * a) / span,
-                                        (6 * p - 3 * v + a) / (span * span)};
-  std::copy_n(numbers, kSize, out);
+  const double states[] = {0, to.position, 0, to.velocity, 0, to.acceleration};
+  between(&span, 1, 1, 3, states, out);
 }
 
 void cut(const Pieces& motion, long joint, double begin, double end, long& piece, double* out) {
@@ -131,14 +136,8 @@ void states_at(const Pieces& motion, const double* times, long count, long order
   for (long i = 0; i < count; ++i) state_at(motion, times[i], orders, out + i * motion.dof, count * motion.dof);
 }
 
-void spline(const Knots& knots, const double* rows, long dof, const double* first, const double* last, double* coefficients) {
-  std::vector<double> velocities((knots.count + 1) * dof);
-  const auto end = [](const double* given) { return given == nullptr ? retiming::kWithoutJerk : retiming::SplineEnd{0, 0, given}; };
-  retiming::spline_velocities(knots.times, knots.count, rows, dof, end(first), end(last), velocities.data());
-  for (long k = 0; k < knots.count; ++k) {
-    const double *const p = rows + k * dof, *const v = velocities.data() + k * dof;
-    retiming::piece_between(knots.step(k), dof, p, p + dof, v, v + dof, nullptr, nullptr, coefficients + k * kSize * dof);
-  }
+void spline(const Knots& knots, const double* rows, long dof, const double* first, const double* last, double* velocities) {
+  retiming::spline_velocities(knots.times, knots.count, rows, dof, {0, 0, first}, {0, 0, last}, velocities);
 }
 
 bool widen(const Pieces& motion, double* ranges) {

@@ -28,10 +28,16 @@ Pieces motion_of(const In<3>& coefficients, const In<1>& knots) {
   return {coefficients.begin(), {knots.begin(), count}, dof};
 }
 
-void py_spline(In<1> times, In<2> rows, Maybe<1> first, Maybe<1> last, Out<3> out) {
+void py_spline(In<1> times, In<2> rows, In<1> first, In<1> last, Out<2> out) {
   const long count = times.shape[0] - 1, dof = rows.shape[1];
-  require(count > 0 && dof > 0 && rows.is({count + 1, dof}) && first.is({dof}) && last.is({dof}) && out.is({count, kSize, dof}));
+  require(count > 0 && dof > 0 && rows.is({count + 1, dof}) && first.is({dof}) && last.is({dof}) && out.is({count + 1, dof}));
   aside(count * dof, [&] { spline({times.begin(), count}, rows.begin(), dof, first.begin(), last.begin(), out.begin()); });
+}
+
+void py_between(In<1> steps, In<3> states, Out<3> out) {
+  const long orders = states.shape[0], count = steps.shape[0], dof = states.shape[2];
+  require(orders > 0 && orders <= kPointOrders && states.is({orders, count + 1, dof}) && out.is({count, kSize, dof}));
+  between(steps.begin(), count, dof, orders, states.begin(), out.begin());
 }
 
 // One range for the whole motion, or one for each piece.
@@ -136,21 +142,20 @@ int64_t py_track(In<1> steps, In<2> weights, double time_scale, In<1> start, In<
   return track(problem, states.begin(), jerks.begin());
 }
 
-// 0 pieces if the horizon is too short.
-int64_t py_blend(In<3> coefficients, In<1> given, bool rests, bool decelerates, double from, double until, double time_scale,
-                 In<2> start, In<3> bounds, In<1> stopping, Given<const int64_t, 2> kinds, Out<1> knots, Out<3> out,
-                 Out<1> apart) {
+int64_t py_follow(In<3> coefficients, In<1> given, bool rests, bool decelerates, double from, double time_scale, In<2> start,
+                  In<3> bounds, In<1> stopping, Given<const int64_t, 2> kinds, Out<1> knots, Out<3> out, Out<1> apart) {
   const Pieces plan = motion_of(coefficients, given);
   const long most = 2 * plan.knots.count + kMoreKnots, dof = plan.dof;
-  require(start.is({3, dof}) && bounds.is({2, kOrders, dof}) && stopping.is({dof}) && kinds.is({3, dof}) && until > 0);
+  require(start.is({3, dof}) && bounds.is({2, kOrders, dof}) && stopping.is({dof}) && kinds.is({2, dof}));
   require(knots.is({most}) && out.is({most - 1, kSize, dof}) && apart.is({dof}));
-  const BlendProblem problem{plan, rests, decelerates, from, until, time_scale, start.begin(), bounds.begin(), stopping.begin(),
-                             kinds.begin()};
-  return aside(kKnotNumbers * plan.knots.count * dof, [&] { return blend(problem, knots.begin(), out.begin(), apart.begin()); });
+  const FollowProblem problem{plan, rests, decelerates, from, time_scale, start.begin(), bounds.begin(), stopping.begin(),
+                              kinds.begin()};
+  return aside(kKnotNumbers * plan.knots.count * dof, [&] { return follow(problem, knots.begin(), out.begin(), apart.begin()); });
 }
 
 PyMethodDef methods[] = {
-    method<py_spline>("spline", "The C2 cubic spline through positions."),
+    method<py_between>("between", "A controller's interpolation between states."),
+    method<py_spline>("spline", "Velocities of the C2 cubic spline through positions."),
     method<py_widen>("widen", "Widens ranges of the derivatives to those of a motion or its pieces; whether it had to."),
     method<py_shift>("shift", "Pieces that begin at other times."),
     method<py_states_at>("states_at", "Position, velocity, acceleration and jerk at times."),
@@ -160,7 +165,7 @@ PyMethodDef methods[] = {
     method<py_profile>("profile", "The motion of a joint to rest at a place by given jerks."),
     method<py_interpolate>("interpolate", "The smooth motion near rows."),
     method<py_track>("track", "The way of joints to their plan within bounds."),
-    method<py_blend>("blend", "The blend from a command to a plan within bounds."),
+    method<py_follow>("follow", "The blend from a command to a plan within bounds, and the rest of the plan."),
     {nullptr, nullptr, 0, nullptr},
 };
 
