@@ -17,11 +17,10 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline, make_interp_splin
 
 from kit.arm import Robot
 from kit.controller import SECOND
+from rig.player import Player
 
 from .chunks import CYCLE_S, DOF, Chunk, Stream
 
-Player = Callable[[Stream], np.ndarray]
-"""Returns the positions that it commands at 1 kHz, `[cycles, DOF]`."""
 SERVO_S = 0.01
 """Default of MoveIt Servo's publish_period, s."""
 COEFFICIENT = 1.5
@@ -37,17 +36,17 @@ def controller(stream: Stream, *, velocities: bool = False, **options: object) -
     joints = [f"joint{i}" for i in range(DOF)]
     robot = Robot(joints, lag=stream.lag, allow_nonzero_velocity_at_trajectory_end=True, **options)
     robot.set_state(stream.start)
-    commands, run_ns = [stream.start[None]], SECOND
-    for now, arrived in stream.arrivals(CYCLE_S):
+    player, arrivals = Player(robot, SECOND), stream.arrivals(CYCLE_S)
+
+    def send() -> None:
+        now, arrived = next(arrivals)
         if arrived:
-            now_ns = SECOND + round(now * SECOND)
-            commands.append(robot.run(run_ns, now_ns)[0])
             points = points_ahead(arrived[-1].times(stream.dt) - now, arrived[-1].rows, velocities=velocities)
-            if not robot.receive(joints, *points, now_ns=now_ns):
+            if not robot.receive(joints, *points, now_ns=SECOND + round(now * SECOND)):
                 raise RuntimeError(robot.refusal)
-            run_ns = now_ns
-    commands.append(robot.run(run_ns, SECOND + round(stream.seconds * SECOND))[0])
-    return np.concatenate(commands)[:-1]
+
+    player.go(stream.seconds, CYCLE_S, send)
+    return np.concatenate([stream.start[None], player.played()[1]])[:-1]
 
 
 def points_ahead(
@@ -132,7 +131,7 @@ def acceleration_limited(stream: Stream) -> np.ndarray:
 CONTROLLER = "joint_trajectory_controller 6.9.0, positions"
 UPSAMPLING = "joint_trajectory_controller after 6.9.0, `positions_upsampling`"
 ENSEMBLING = f"ACT's temporal ensembling, m = {DECAY:g}"
-PEERS: dict[str, Player] = {
+PEERS: dict[str, Callable[[Stream], np.ndarray]] = {
     CONTROLLER: partial(controller, hard_replacement=True),
     f"{CONTROLLER} and velocities": partial(controller, velocities=True, hard_replacement=True),
     UPSAMPLING: partial(controller, upsampling=0.0),
@@ -143,7 +142,7 @@ PEERS: dict[str, Player] = {
     f"MoveIt Servo 2.14, Butterworth, {COEFFICIENT:g}": butterworth,
     "MoveIt Servo 2.14, acceleration-limited": acceleration_limited,
 }
-"""Peers by name and version, with the settings that their documentation recommends."""
+"""Peers by name and version, with the settings that their documentation recommends: commands `[cycles, DOF]`."""
 
 
 def _newest(stream: Stream, step: float) -> Iterator[np.ndarray]:

@@ -1,6 +1,6 @@
 """Reflexes of a Franka Research 3 under a jittery planner, judged by franka-sim's checks of its control interface.
 
-`python -m benchmarks.reflexes [--minutes 30]`, in simulated time at 1 kHz: every command is judged. The planner sends
+`python -m benchmarks.reflexes [--minutes 5]`, in simulated time at 1 kHz: every command is judged. The planner sends
 the next 0.8 s of a motion at 10 Hz, from where it believes the arm to be, and late. Needs franka-sim (see
 requirements/peers.txt).
 """
@@ -35,7 +35,7 @@ FADE_S = 2.0
 def main() -> int:
     """Print the robot's verdict on each way of commanding the chunks; return 0 if the executor causes no reflex."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reflexes", description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=30.0, help="of motion (default: 30)")
+    parser.add_argument("--minutes", type=float, default=5.0, help="of motion (default: 5)")
     seconds = 60 * parser.parse_args().minutes
     if importlib.util.find_spec("franka_sim") is None:
         parser.error("franka-sim is not installed (requirements/peers.txt)")

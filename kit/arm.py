@@ -72,24 +72,22 @@ class Robot(Controller):
         """Fields of controller_state: reference (position, velocity, acceleration) and feedback (two of them)."""
         return tuple(part.copy() for part in self.reference.parts), self.measured()
 
-    def _cycles(self, now: int, count: int) -> np.ndarray:
-        """Run cycles of the controller, and move the arm."""
+    def _cycle(self, now: int) -> np.ndarray:
+        """Run a cycle of the controller, and move the arm."""
+        still = np.zeros(len(self.joints))
         if self.off:
-            self._plan = self._waiting = None
-            self._speed = np.zeros(len(self.joints))
-            return np.repeat([[self.measured()[0]], *np.zeros((2, 1, len(self.joints)))], count, axis=1)
-        commands = super()._cycles(now, count)
+            self._plan, self._waiting, self._speed = None, None, still
+            return np.array([self.measured()[0], still, still])
+        command = super()._cycle(now)
         if self.frozen:
-            self._speed = np.zeros(len(self.joints))
-        elif count:
-            self._commands = [*self._commands, *commands[0]][-np.max(self.lag) - 2 :]
-            rows = np.maximum(len(self._commands) - 1 - self.lag - np.array([[1], [0]]), 0)
-            before, there = np.array(self._commands)[rows, np.arange(len(self.joints))]
-            moved = (there - before) * SECOND / self.period
-            self._place = there
-            is_stated = not np.any(self.lag) and self.scaling == 1
-            self._speed = commands[1, -1].copy() if is_stated else moved
-        return commands
+            self._speed = still
+            return command
+        self._commands = [*self._commands, command[0]][-np.max(self.lag) - 2 :]
+        rows = np.maximum(len(self._commands) - 1 - self.lag - np.array([[1], [0]]), 0)
+        before, self._place = np.array(self._commands)[rows, np.arange(len(self.joints))]
+        is_stated = not np.any(self.lag) and self.scaling == 1
+        self._speed = command[1] if is_stated else (self._place - before) * SECOND / self.period
+        return command
 
     def restart(self) -> None:
         """Stop and start the controller, as after an emergency stop: it forgets its plan and holds the measured

@@ -29,9 +29,9 @@ SECOND = 1_000_000_000
 Rows = Sequence[Sequence[float]] | np.ndarray
 FLOAT_EPSILON = float(np.finfo(np.float32).eps)
 _POWERS = np.arange(6)
-_FACTORS = np.stack([np.ones(6), _POWERS, _POWERS * (_POWERS - 1)])[:, None]
-_EXPONENTS = np.maximum(_POWERS - np.arange(3)[:, None], 0)[:, None]
-"""Exponents of the terms of a polynomial and its two derivatives, `[3, 1, 6]`."""
+_FACTORS = np.stack([np.ones(6), _POWERS, _POWERS * (_POWERS - 1)])
+_EXPONENTS = np.maximum(_POWERS - np.arange(3)[:, None], 0)
+"""Exponents of the terms of a polynomial and its two derivatives, `[3, 6]`."""
 
 
 @dataclass
@@ -186,40 +186,26 @@ class Controller:
 
     def run(self, begin_ns: int, end_ns: int) -> np.ndarray:
         """All cycles from `begin_ns` up to `end_ns`: commands as those of `update`, `[3, cycles, joints]`."""
-        count = len(range(begin_ns, end_ns, self.period))
-        deferred = self._deferred(begin_ns)
-        if not 0 < deferred < count:
-            return self._cycles(begin_ns, count)
-        takes_ns = begin_ns + deferred * self.period
-        return np.concatenate([self._cycles(begin_ns, deferred), self._cycles(takes_ns, count - deferred)], axis=1)
-
-    def _deferred(self, now: int) -> int:
-        """Number of cycles until the message that has arrived is taken."""
-        return -((now - self._waiting[0]) // self.period) if self.defers and self._waiting is not None else 0
+        return self._cycles(begin_ns, len(range(begin_ns, end_ns, self.period)))
 
     def _cycles(self, now: int, count: int) -> np.ndarray:
-        """Run consecutive cycles; the first one takes the message that has arrived."""
-        if self._waiting is not None and count and self._deferred(now) <= 0:
+        commands = [self._cycle(now + cycle * self.period) for cycle in range(count)]
+        return np.reshape(commands, (count, 3, len(self.joints))).swapaxes(0, 1)
+
+    def _cycle(self, now: int) -> np.ndarray:
+        """One cycle, which takes the message that has arrived, `[3, joints]`."""
+        if self._waiting is not None and not (self.defers and now < self._waiting[0]):
             self._take(now)
-        commands = np.repeat(np.array(self._state.parts)[:, None], count, axis=1)
-        if not count:
-            return commands
-        if self._clock and (self.keeps_clock or self._plan is None or self._plan.sampled):
-            self._clock += self._advance
-        else:
-            self._clock = now
-        if self._plan is not None and not self._plan.sampled:
-            self._join(now)
-        times = self._clock + self._advance * np.arange(count) + self.period
-        self._clock += self._advance * (count - 1)
+        goes_on = self._clock and (self.keeps_clock or self._plan is None or self._plan.sampled)
+        self._clock = self._clock + self._advance if goes_on else now
         if self._plan is None:  # it holds
-            self._commanded_at = now + self.period * (count - 1)
-            return commands
-        known = int(times.searchsorted(self._first))  # from this cycle on
-        if known < count:
-            commands[:, known:] = self._sample(times[known:])
-            self._state, self._commanded_at = Point(0, *commands[:, -1].copy()), now + self.period * (count - 1)
-        return commands
+            self._commanded_at = now
+            return np.array(self._state.parts)
+        if not self._plan.sampled:
+            self._join(now)
+        if (state := self._state_at(self._clock + self.period)) is not None:
+            self._state, self._commanded_at = state, now
+        return np.array(self._state.parts)
 
     @property
     def _advance(self) -> int:
@@ -340,42 +326,20 @@ class Controller:
 
     # Between the points
 
-    @property
-    def _first(self) -> int:
-        """Time from which on the plan can be sampled [ns]."""
-        return min(self._before.time, self._plan.start + self._plan.points[0].time)
-
     def _state_at(self, time: int) -> Point | None:
         """The state of the plan at `time` [ns]; None before it can be sampled."""
-        return None if time < self._first else Point(0, *self._sample(np.array([time]))[:, 0])
-
-    def _sample(self, times: np.ndarray) -> np.ndarray:
-        """Return the states of the plan at `times`, ns, `[3, times, joints]`."""
-        plan = self._plan
-        elapsed = times - plan.start
-        ends = plan.times.searchsorted(elapsed, side="right")  # index of the point in which each piece ends
-        states = np.zeros((3, len(times), len(self.joints)))
-        begin = 0
-        while begin < len(times):  # piece by piece
-            end = int(ends[begin])
-            if end == len(plan.points):  # held unchanged, even in motion
-                for rows, part in zip(states, plan.points[-1].parts, strict=True):
-                    rows[begin:] = 0.0 if part is None else part
-                break
-            after = begin + int(ends[begin:].searchsorted(end, side="right"))
-            before = self._before.time - plan.start if end == 0 else int(plan.times[end - 1])
-            since = (elapsed[begin:after] - before) / SECOND
-            states[:, begin:after] = _FACTORS * since[:, None] ** _EXPONENTS @ self._piece(end, before)
-            begin = after
-        return states
-
-    def _piece(self, end: int, before: int) -> np.ndarray:
-        """Return the polynomial that begins at `before`, ns, and ends in a point."""
-        points = self._plan.points
-        if end not in self._plan.pieces:
-            left = points[end - 1] if end else self._before
-            self._plan.pieces[end] = _polynomial(left, points[end], (points[end].time - before) / SECOND)
-        return self._plan.pieces[end]
+        plan, elapsed = self._plan, time - self._plan.start
+        if time < self._before.time and elapsed < plan.points[0].time:
+            return None
+        end = int(plan.times.searchsorted(elapsed, side="right"))  # index of the point in which the piece ends
+        if end == len(plan.points):  # held unchanged, even in motion
+            still = np.zeros(len(self.joints))
+            return Point(0, *(still if part is None else part for part in plan.points[-1].parts))
+        left = plan.points[end - 1] if end else Point(self._before.time - plan.start, *self._before.parts)
+        if end not in plan.pieces:
+            plan.pieces[end] = _polynomial(left, plan.points[end], (plan.points[end].time - left.time) / SECOND)
+        since = (elapsed - left.time) / SECOND
+        return Point(0, *(_FACTORS * since**_EXPONENTS @ plan.pieces[end]))
 
 
 def _upsampled(

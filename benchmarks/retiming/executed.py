@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from kit.arm import Robot
+from rig.player import Player
 from soak.streams.core import NodeCore
 from soak.streams.plans import Bounds, Way
 from traj_integrator_ros.kernels import ControlSpace
@@ -62,9 +63,10 @@ def executed_points(
     robot.set_state(*start)
     if not robot.receive(names, time_ns, *three, now_ns=_NOW_NS):
         raise RuntimeError(robot.refusal)
-    cycles = int(time_ns[-1]) // _CYCLE_NS + settled
-    commanded = np.concatenate([np.stack(start)[:, None], robot.run(_NOW_NS, _NOW_NS + cycles * _CYCLE_NS)], axis=1)
-    of_position, of_velocity = ([np.diff(part, n, axis=0) / CYCLE_S**n for n in range(4)] for part in commanded[:2])
+    player = Player(robot, _NOW_NS)
+    player.go((int(time_ns[-1]) // _CYCLE_NS + settled) * CYCLE_S)
+    commanded = np.array([start, *(row.command for row in player.rows)])
+    of_position, of_velocity = ([np.diff(commanded[:, k], n, axis=0) / CYCLE_S**n for n in range(4)] for k in (0, 1))
     return np.maximum(ratios(*of_velocity[:3], limits), ratios(*of_position[1:], limits))
 
 

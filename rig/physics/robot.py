@@ -106,20 +106,15 @@ class PhysicalRobot(Controller):
         self._state, self._commanded_at = Point(0, self._encoded.copy(), zeros, zeros.copy()), 0
         self._drives.reset(self._encoded)
 
-    def _cycles(self, now: int, count: int) -> np.ndarray:
-        commands = []
-        for k in range(count):
-            at = now + k * self.period
-            if self.off:
-                self.restart()
-            command = super()._cycles(at, 1)[:, 0]
-            self.contact = 0.0
-            for _ in range(1000 // self.rate):
-                self._moved(at / SECOND, command[0], command[1])
-                self.contact = max(self.contact, self._contact_force())
-            self._encode()
-            commands.append(command)
-        return np.stack(commands, axis=1)
+    def _cycle(self, now: int) -> np.ndarray:
+        if self.off:
+            self.restart()
+        command, self.contact = super()._cycle(now), 0.0
+        for _ in range(1000 // self.rate):
+            self._moved(now / SECOND, command[0], command[1])
+            self.contact = max(self.contact, self._contact_force())
+        self._encode()
+        return command
 
     def _moved(self, time: float, command: np.ndarray, speed: np.ndarray) -> None:
         """Let a millisecond pass."""

@@ -36,7 +36,7 @@ def test_evaluates_points_as_the_controller_does(columns):
         model.update(0)
         for time in random.uniform(0, motion.duration * 0.999, 10):
             time_ns = round(time * 1e9)
-            commanded = model._sample(np.array([5 * 10**9 + time_ns]))[:, 0]
+            commanded = model._state_at(5 * 10**9 + time_ns).parts
             ours = motion.state_at(time_ns * 1e-9)
             for part, expected in zip(ours[:3], commanded, strict=True):
                 np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max()))
