@@ -183,7 +183,7 @@ class Simulated(Player):
         self._reports_now = False
         if not self.robot.off and not self._stalls():
             reference = tuple(part.copy() for part in self.robot.reference.parts)
-            self._later(self._arrival("reports", at_ns), self._take_report, at_ns, reference)
+            self._later(self._arrival("reports", at_ns), self._take_report, at_ns, reference, self.robot.scaling)
 
     def _received(self, at_ns: int, sent: Sent) -> None:
         made = sent.message
@@ -200,9 +200,9 @@ class Simulated(Player):
         with suppress(Rejected):  # An older stamp than that of another publisher is ignored.
             self.core.joint_state(position, velocity, self._busy_ns, stamp_ns)
 
-    def _take_report(self, at_ns: int, stamp_ns: int, reference: tuple[np.ndarray, ...]) -> None:
+    def _take_report(self, at_ns: int, stamp_ns: int, reference: tuple[np.ndarray, ...], scaling: float) -> None:
         self._busy_ns = max(at_ns, self._busy_ns)
-        self.core.controller_state(stamp_ns, reference, self._busy_ns)
+        self.core.controller_state(stamp_ns, reference, self._busy_ns, scaling)
 
     def _tick(self, at_ns: int) -> None:
         self._busy_ns = max(at_ns, self._busy_ns)

@@ -24,10 +24,12 @@ class NodeCore(Executor):
     def __init__(self, joints: Sequence[str], refuse: Refuse | None = None, **parameters: object) -> None:
         super().__init__(NodeParameters.of(joints, **{"device": "cpu", **parameters}), refuse=refuse)
 
-    def controller_state(self, stamp_ns: int, reference: Sequence[np.ndarray], now_ns: int) -> None:
-        """Take a report of the controller: reference (p, v, a), joints in the node's order."""
+    def controller_state(
+        self, stamp_ns: int, reference: Sequence[np.ndarray], now_ns: int, scaling: float = 1.0
+    ) -> None:
+        """Take a report of the controller: reference (p, v, a), joints in the node's order, and the speed scaling."""
         if stamp_ns:
-            self.report(ControllerReport(stamp_ns, State(*reference).known), now_ns)
+            self.report(ControllerReport(stamp_ns, State(*reference).known, scaling), now_ns)
 
     def begin(self, state: State, now_ns: int) -> None:
         """Put the controller in the middle of a motion of this node, in a state from which it continues."""
