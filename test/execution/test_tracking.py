@@ -185,17 +185,6 @@ def test_states_follow_from_start_and_jerks(seed, count, tightness):
     assert (np.abs(np.stack(after, 1) - way.states[1:]) <= 1e-9 * sizes).all()
 
 
-@given(seed=SEEDS, count=st.integers(1, 40), tightness=st.floats(0.1, 30.0))
-def test_joints_are_problems_of_their_own(seed, count, tightness):
-    problem = problem_of(seed, count, 3, tightness)
-    way = track(*problem)
-    for joint in range(3):
-        one = slice(joint, joint + 1)
-        parts = {name: getattr(problem, name)[..., one] for name in ("weights", "start", "low", "high")}
-        alone = track(*problem._replace(**parts))
-        assert np.array_equal(alone.states, way.states[:, :, one]) and np.array_equal(alone.jerks, way.jerks[:, one])
-
-
 @given(SEEDS, st.integers(1, 40), st.floats(0.1, 30.0), st.sampled_from([2.0**-30, 2.0**10]))
 def test_units_of_joints_change_nothing_else(seed, count, tightness, factor):
     problem = problem_of(seed, count, 1, tightness)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from execution_cases import bounds
-from pipelines import SimulatedNode, rejected
+from pipelines import NOW_S, SimulatedNode, rejected
 from plans_within_limits import (
     FURTHEST,
     GIVEN,
@@ -26,12 +26,8 @@ from plans_within_limits import (
 )
 
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violations
-from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.stopping import fastest_stop
-from traj_integrator_ros.governor.reference import reference
-from traj_integrator_ros.kernels import MAPS
-from traj_integrator_ros.parameters.parameters import NodeParameters
-from traj_integrator_ros.requests.plan import Plan
 from traj_integrator_ros.requests.rejection import RejectionReason
 
 PARTS = ("positions", "velocities", "accelerations")
@@ -233,29 +229,14 @@ def test_a_turn_between_two_samples_is_as_smooth_as_planned(halfway: float) -> N
     assert extremes(motion)[1, 0, 0] <= 0.4 + PASSED_RAD
 
 
-def goal_in_motion(goal: float, lasts: float, *, says_rest: bool) -> Motion:
-    """The motion of a plan with one point, for a joint that moves at 1.5 rad/s."""
-    parameters, limits = NodeParameters.of(("joint",), limits__action="retime"), bounds(1, velocity=2.0, jerk=500.0)
-    rest = np.array([[np.nan], [0.0]]) if says_rest else None
-    plan = Plan(MAPS["clique"], np.full(1, lasts), np.full((1, 1), goal), None, 0, is_complete=True, velocities=rest)
-    before = State(np.zeros(1), np.full(1, 1.5), np.zeros(1))
-    return reference(plan, 0, 0, before, before, parameters, limits).motion
-
-
 @pytest.mark.parametrize("says_rest", [True, False])
-@pytest.mark.parametrize("lasts", [1.0, 5.0])
-@pytest.mark.parametrize("goal", [-0.1, 0.05])
-def test_a_joint_that_cannot_stop_before_its_goal_goes_no_further_than_it_has_to(goal, lasts, says_rest):
-    motion = goal_in_motion(goal, lasts, says_rest=says_rest)
-    before = State(np.zeros(1), np.full(1, 1.5), np.zeros(1))
-    furthest = fastest_stop(before, bounds(1, velocity=2.0, acceleration=10.0, jerk=500.0)).end.position[0]
-    assert goal < extremes(motion)[1, 0, 0] <= furthest + 1e-6
-    assert motion.end.position[0] == pytest.approx(goal, abs=1e-9) and motion.duration == pytest.approx(lasts)
+@pytest.mark.parametrize(("goal", "lasts"), [(-0.1, 1.0), (0.05, 5.0), (0.15, 0.5), (0.2, 2.0), (0.5, 5.0)])
+def test_a_moving_joint_passes_its_goal_by_no_more_than_it_has_to(goal: float, lasts: float, says_rest: bool) -> None:
+    most = {"velocity": 2.0, "acceleration": 10.0, "jerk": 500.0}
+    node = SimulatedNode(1, **{f"limits__{name}": [value] for name, value in most.items()})
+    node.execute(0.0, 1.5, at=NOW_S + node.parameters.publish_lead_time)
+    motion = node.plan([lasts], [[goal]], velocities=[[0.0]] * says_rest).motion
+    furthest = fastest_stop(State(np.zeros(1), np.full(1, 1.5), np.zeros(1)), bounds(1, **most)).end.position[0]
+    assert extremes(motion)[1, 0, 0] <= max(goal, furthest) + 1e-6
+    assert motion.end.position[0] == pytest.approx(goal, abs=1e-9)
     assert np.abs(extremes(motion)[:, 2]).max() <= 10.0 * (1 + 1e-6)
-
-
-@pytest.mark.parametrize("says_rest", [True, False])
-def test_a_joint_that_can_stop_before_its_goal_never_passes_it(says_rest):
-    for goal, lasts in ((0.15, 0.5), (0.2, 2.0), (0.5, 5.0)):
-        motion = goal_in_motion(goal, lasts, says_rest=says_rest)
-        assert extremes(motion)[1, 0, 0] <= goal + 1e-6 and motion.end.position[0] == pytest.approx(goal)

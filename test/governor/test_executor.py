@@ -74,19 +74,6 @@ def test_chunks_are_commanded_without_a_jump_and_to_a_stop(space: ControlSpace) 
     assert not loop.commands[-1][1:].any(), "it stands"
 
 
-def test_noisy_chunks_are_commanded_within_limits() -> None:
-    loop, random = Loop(), np.random.default_rng(0)
-
-    def noisy(seconds: float) -> Actions:
-        plan = chunk(seconds)
-        return plan._replace(data=plan.data + random.normal(0, 1e-3, plan.data.shape))
-
-    loop.run(1.0, plan=noisy)
-    loop.run(1.2)
-    loop.assert_smooth()
-    assert not loop.commands[-1][1:].any(), "a stream that ends comes to rest"
-
-
 def test_a_plan_ends_exactly_at_its_goal() -> None:
     loop, goal = Loop(), np.array([0.4, -0.2])
     loop.run(0.05)

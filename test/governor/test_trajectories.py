@@ -34,6 +34,12 @@ def test_a_single_position_is_a_goal_at_which_the_robot_rests(times: list[float]
     assert trajectory.motion.plan_until == np.inf and trajectory.motion.duration == pytest.approx(0.4)
 
 
+def test_a_goal_that_nobody_can_reach_is_refused() -> None:
+    node = SimulatedNode(limits__start_deviation=0.0)
+    node.measure(0.0)
+    assert "place: expected one that can be reached" in rejected(node.send, [[1e30, 0.0]]).message
+
+
 @pytest.mark.parametrize("count", [1, 10])
 def test_velocities_of_zero_are_the_fastest_stop(count: int) -> None:
     node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[5.0] * 2, limits__jerk=[100.0] * 2)
