@@ -1,13 +1,15 @@
-"""Random paths and limits, and an evaluation of motions that shares nothing with the code under test."""
+"""Random paths and limits, and an evaluation of motions that shares nothing with the search for times."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import factorial
 
 import numpy as np
 import torch
 
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.polynomials import between
 from traj_integrator_ros.kernels.retime import MotionLimits, Retimed
 
 Limits = dict[str, np.ndarray]
@@ -36,38 +38,18 @@ def states_of(motion: Retimed, index: int) -> tuple[np.ndarray, list[np.ndarray]
     return times.numpy(), [state.numpy() for state in states if state is not None]
 
 
-def played(times: np.ndarray, states: Sequence[np.ndarray], samples: int) -> np.ndarray:
-    """Position to jerk `[4, pieces, samples, D]` of a controller's interpolation between points."""
-    return between(np.diff(times), [state[:-1] for state in states], [state[1:] for state in states], samples)
+def played(times: np.ndarray, states: Sequence[np.ndarray]) -> np.ndarray:
+    """Least and greatest position to jerk `[2, 4, D]` of a controller's interpolation between points."""
+    pieces = between(np.diff(times), np.stack(states))
+    return extremes(Motion(times - times[0], pieces, with_accelerations=len(states) == 3))
 
 
-def between(spans: np.ndarray, begins: Sequence[np.ndarray], ends: Sequence[np.ndarray], samples: int) -> np.ndarray:
-    """Return the same for pieces given by spans `[pieces]` and states `[pieces, D]`, by a linear system for each."""
-    h, degree = spans[:, None], 2 * len(begins) - 1
-    powers, at = range(degree + 1), ((0.0, begins), (1.0, ends))
-    orders = range(len(begins))
-    rows = [[_falling(k, order) * end ** max(k - order, 0) for k in powers] for order in orders for end, _ in at]
-    right = [states[order] * h**order for order in orders for _, states in at]
-    c = np.linalg.solve(np.array(rows), np.stack(right).reshape(degree + 1, -1))
-    c = c.reshape(degree + 1, len(h), 1, -1)
-    e = np.linspace(0, 1, samples)[None, :, None]
-    values = np.zeros((4, len(h), samples, begins[0].shape[1]))
-    for order in range(4):
-        for power in range(order, degree + 1):
-            values[order] += _falling(power, order) * c[power] * e ** (power - order) / h[..., None] ** order
-    return values
-
-
-def _falling(power: int, order: int) -> int:
-    return factorial(power) // factorial(power - order) if power >= order else 0
-
-
-def sampled_ratios(motion: Retimed, index: int, limits: Limits, samples: int = 129) -> np.ndarray:
+def played_ratios(motion: Retimed, index: int, limits: Limits) -> np.ndarray:
     """Greatest velocity, acceleration and jerk of the motion, relative to the limits."""
     times, states = states_of(motion, index)
     if len(times) < 2:
         return np.zeros(3)
-    return ratios(*played(times, states, samples)[1:], limits, with_jerk=len(states) == 3)
+    return ratios(*played(times, states).swapaxes(0, 1)[1:], limits, with_jerk=len(states) == 3)
 
 
 def ratios(

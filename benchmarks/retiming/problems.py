@@ -11,7 +11,7 @@ import torch
 
 from traj_integrator_ros.kernels.retime import Retimed, RetimeStatus, retime
 
-from .paths import Limits, as_limits, random_limits, random_path, sampled_ratios
+from .paths import Limits, as_limits, played_ratios, random_limits, random_path
 
 MOST = 1 + 5e-4
 """Largest ratio to the limits, anywhere, that counts as kept."""
@@ -74,7 +74,7 @@ def solve(problem: Problem) -> Solved:
         speeds["end_speed"] = problem.end_share * float(fastest[0])
     motion = retime(waypoints, limits, order=problem.order, **speeds)
     good = bool(motion.ok[0]) or int(motion.status[0]) == RetimeStatus.EXCEEDS
-    return Solved(problem, motion, sampled_ratios(motion, 0, problem.limits) if good else np.zeros(3))
+    return Solved(problem, motion, played_ratios(motion, 0, problem.limits) if good else np.zeros(3))
 
 
 def known_problems() -> Iterator[Problem]:

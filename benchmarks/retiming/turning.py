@@ -11,7 +11,7 @@ from scipy.interpolate import CubicSpline
 
 from traj_integrator_ros.kernels.retime import Retimed, retime
 
-from .paths import as_limits, random_limits, random_path, sampled_ratios
+from .paths import as_limits, played_ratios, random_limits, random_path
 from .problems import Problem
 
 LONGEST = 1.5
@@ -59,7 +59,7 @@ class Timed:
             return f"takes {lasts:.6g} s, order 2 {self.second_order:.6g} s, with bends {self.bent:.6g} s"
         if not bool((motion.row_times[0].diff() >= 0).all()):
             return "rows are passed out of order"
-        worst = float(sampled_ratios(motion, 0, self.problem.limits).max())
+        worst = float(played_ratios(motion, 0, self.problem.limits).max())
         return "" if worst <= MOST else f"exceeds a limit: {worst:.6f}"
 
 
