@@ -15,7 +15,7 @@ from rclpy.executors import Executor, MultiThreadedExecutor, SingleThreadedExecu
 from rclpy.parameter import Parameter
 
 from traj_integrator_interfaces.srv import Integrate
-from traj_integrator_ros.node import intake
+from traj_integrator_ros.node import intake, rclpy_features
 from traj_integrator_ros.node.entities import QUIET_PERIOD_S
 from traj_integrator_ros.node.node import IntegratorNode
 from traj_integrator_ros.node.topic_handlers import TopicHandlers
@@ -120,3 +120,29 @@ def test_calls_that_come_just_before_a_cleanup_are_answered(
     client.wait_for(lambda: all(answer.done() for answer in answers), "an answer to each call")
     assert {answer.result().message.partition(":")[0] for answer in answers} == {"not_active"}
     node.destroy_node()
+
+
+def test_a_release_of_rclpy_with_other_private_names_serves_the_lifecycle_itself(
+    context: Context, connect: ClientFactory, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rclpy_features, "_LIFECYCLE_ANSWERS", "_Renamed__on_{}")
+    overrides = [Parameter(one, value=value) for one, value in PARAMETERS.items()]
+    node = IntegratorNode("renamed", context=context, parameter_overrides=overrides)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    over = threading.Event()
+
+    def spin() -> None:
+        while not over.is_set():
+            executor.spin_once(timeout_sec=0.1)
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    client = connect("/renamed")
+    assert client.state() == "unconfigured"
+    assert client.change_state("configure") and client.change_state("activate")
+    assert client.integrate(SEQUENCE).success
+    over.set()
+    thread.join()
+    node.destroy_node()
+    assert capfd.readouterr().err.count("unknown release of rclpy") == 1

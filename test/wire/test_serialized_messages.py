@@ -98,8 +98,8 @@ def test_a_batch_is_what_rclpy_makes_of_the_object(
     message = TrajectoryBatch(joint_names=joint_names, batch=batch, horizon=horizon, time_from_start=packed(time))
     message.header.stamp.sec, message.header.stamp.nanosec = stamp
     message.position, message.velocity, message.acceleration, message.jerk = map(packed, arrays)
-    parts = serialize_batch(tuple(joint_names), stamp, batch, horizon, time, arrays)
-    assert deserialize_message(b"".join(parts), TrajectoryBatch) == message
+    data = serialize_batch(tuple(joint_names), stamp, batch, horizon, time, arrays)
+    assert deserialize_message(data, TrajectoryBatch) == message
 
 
 LETTERS = ["a", "_", "\n", "ü", "\N{SNOWMAN}", "\N{PILE OF POO}"]

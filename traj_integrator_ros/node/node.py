@@ -20,7 +20,7 @@ from .accounts import Accounts, one_line
 from .declared_parameters import DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import CALL_DEPTH, ROBOT_DESCRIPTION, create_diagnostics_publisher
-from .rclpy_features import create_lifecycle_services
+from .rclpy_features import create_lifecycle_services, lifecycle_answers
 from .topic_handlers import ACTIVE, TopicHandlers
 
 NODE_NAME = "traj_integrator"
@@ -46,8 +46,14 @@ class IntegratorNode(LifecycleNode):
     """
 
     def __init__(self, node_name: str = NODE_NAME, **options: object) -> None:
-        super().__init__(node_name, enable_communication_interface=False, **options)
-        create_lifecycle_services(self, CALL_DEPTH)
+        answers = lifecycle_answers()
+        super().__init__(node_name, enable_communication_interface=answers is None, **options)
+        if answers is None:
+            self.get_logger().warning(
+                "unknown release of rclpy: its own services of the lifecycle lose calls beyond 10"
+            )
+        else:
+            create_lifecycle_services(self, answers, CALL_DEPTH)
         self.accounts = Accounts(self)
         self._engine: TrajectoryIntegrator | None = None
         self._handlers: TopicHandlers | None = None

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
-import numpy as np
 from rclpy.lifecycle import LifecycleNode
 
 from traj_integrator_interfaces.msg import Rejection
@@ -39,7 +38,6 @@ from .entities import QUIET_PERIOD_S, RESTING_PERIOD_S, SUPERVISION_PERIOD_S, En
 from .goal_server import GoalServer
 from .intake import AT_ONCE, CALL_WAITS_S, MOST_READ, Call, Message, age_ns
 from .priority import come_after
-from .rclpy_features import publish_parts
 from .services import Services
 from .states import States
 
@@ -132,7 +130,7 @@ class TopicHandlers:
                 # The batch comes first, whatever happens to the row: its receivers command no robot by it.
                 with judging(Output.BATCH):
                     rows = pipeline.batches.integrate(request, start)
-                    self.beside(rows.trajectories.size, lambda: publish_parts(publisher, _serialized(rows, stamp)))
+                    self.beside(rows.trajectories.size, lambda: publisher.publish(_serialized(rows, stamp)))
                 now_ns = self.now_ns()
             with judging(Output.ROW) as row:
                 self._require_no_stop_since(message.arrived_s)
@@ -431,7 +429,7 @@ class TopicHandlers:
         return self._published.clock.read(node_ns, steady_ns + between_ns // 2)
 
 
-def _serialized(batch: IntegratedBatch, stamp: Stamp) -> list[bytes | np.ndarray]:
+def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
     request = batch.request
     columns = request.columns
     trajectories = columns.out_of_node(batch.trajectories)

@@ -82,8 +82,8 @@ def serialize_batch(
     horizon: int,
     time_from_start: np.ndarray,
     trajectories: Sequence[np.ndarray],
-) -> list[bytes | np.ndarray]:
-    """Return the bytes that rclpy would serialize for a TrajectoryBatch, except for padding, in parts to be joined.
+) -> bytes:
+    """Return the bytes that rclpy would serialize for a TrajectoryBatch, except for padding.
 
     Args:
         joint_names: order of the columns.
@@ -97,7 +97,7 @@ def serialize_batch(
     parts = [_ENCODING, _TIME.pack(*stamp), _names(joint_names), _SIZES.pack(batch, horizon)]
     for values in (time_from_start, *trajectories):
         parts += (_LENGTH.pack(values.size), values)
-    return parts
+    return b"".join(parts)
 
 
 def serialize_status(
