@@ -9,12 +9,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import rclpy
-from node_fixtures import PARAMETERS, SEQUENCE, ClientFactory
+from node_fixtures import JOINTS, PARAMETERS, SEQUENCE, ClientFactory
 from rclpy.context import Context
 from rclpy.executors import Executor, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 
 from traj_integrator_interfaces.srv import Integrate
+from traj_integrator_ros.client import sequence
+from traj_integrator_ros.governor.planned_motion import Found, Task
+from traj_integrator_ros.governor.trajectories import TrajectoryMaker
 from traj_integrator_ros.node import intake, rclpy_features
 from traj_integrator_ros.node.entities import QUIET_PERIOD_S
 from traj_integrator_ros.node.node import IntegratorNode
@@ -146,3 +149,26 @@ def test_a_release_of_rclpy_with_other_private_names_serves_the_lifecycle_itself
     thread.join()
     node.destroy_node()
     assert capfd.readouterr().err.count("unknown release of rclpy") == 1
+
+
+def test_a_motion_that_is_due_before_it_has_been_made_is_made_again(
+    nodes: list[IntegratorNode], connect: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller would begin it from its middle."""
+    node, client, delays_s = nodes[0], connect(f"/{NAMES[0]}"), [0.1]
+    client.wait_until_active()
+    client.settle_state([0.0] * len(JOINTS))
+    onward = sequence(np.full((1, 60, len(JOINTS)), 0.1), control_space="velocity")
+    client.sequences.publish(onward)
+    client.wait_for(lambda: client.trajectories, "the first motion")
+    time.sleep(0.1)  # The next one may begin once the controller has begun this one.
+    motion_to = TrajectoryMaker.motion_to
+
+    def slow_once(maker: TrajectoryMaker, task: Task, *, slows: bool) -> Found:
+        time.sleep(delays_s.pop() if delays_s else 0.0)
+        return motion_to(maker, task, slows=slows)
+
+    monkeypatch.setattr(TrajectoryMaker, "motion_to", slow_once)
+    client.sequences.publish(onward)
+    client.wait_for(lambda: len(client.trajectories) > 1, "the next motion")
+    assert not delays_s and node._published.executed.counts["late"] == 0

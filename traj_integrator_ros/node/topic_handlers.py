@@ -137,7 +137,8 @@ class TopicHandlers:
                 if message.gives_way:
                     row.waits = True
                     return
-                trajectory = pipeline.follow(pipeline.sequence(request, nanoseconds(stamp), now_ns), now_ns)
+                plan = pipeline.sequence(request, nanoseconds(stamp), now_ns)
+                trajectory = pipeline.follow(plan, now_ns, self.now_ns)
                 row.waits = trajectory is None
                 self.hand_over(trajectory)
 
@@ -149,7 +150,7 @@ class TopicHandlers:
                 row.waits = True
                 return
             plan = self.planned(message.data, message.arrived_s)
-            trajectory = pipeline.follow(plan, self.now_ns())
+            trajectory = pipeline.follow(plan, self.now_ns(), self.now_ns)
             row.waits = trajectory is None
             self.hand_over(trajectory)
 
