@@ -8,8 +8,8 @@ A backend has two launchers for each control map (`clique`, `clique_central`, `a
 
 - Outputs are fresh contiguous `[B, H, D]` tensors in the action's dtype, gradients `[B, Ha, D]` and `[S, D]`, None if
   not wanted; rows of a start pool are summed in the same order on every run.
-- `out`, which the reference does not take, are contiguous tensors to write to instead: the outputs, or the gradients,
-  None for those that are to be new.
+- `out`, which only Triton's take, are contiguous tensors to write to instead: the outputs, or the gradients, None for
+  those that are to be new.
 - Tensors may have any strides; launchers that want contiguous ones copy. `scheme` is
   `integrator: AccelerationIntegrator` for `acceleration`, `form: SplineForm` for `bspline`, and
   `truncate_terminal_gradient: bool` for `clique_central_vjp` (the forward map does not take it).

@@ -50,7 +50,13 @@ def devices_of_loops(count: int = 1) -> Iterator[FakeCuda]:
             given, into = tree_map_only(DeviceTensor, lambda one: one.inner, (inputs, out and tuple(out)))
             if out is None:
                 into = tree_map_only(Tensor, torch.empty_like, loops(given, **scheme))
-            cuda.enqueue(lambda: loops(given, out=into, **scheme))
+
+            def compute() -> None:
+                for target, result in zip(into, loops(given, **scheme), strict=True):
+                    if target is not None:
+                        target.copy_(result)
+
+            cuda.enqueue(compute)
             return out or tree_map_only(Tensor, lambda one: DeviceTensor(one, cuda, device), into)
 
         return launch

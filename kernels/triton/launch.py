@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..outputs import output_or_new
 from ..reference_backend import collect_rows
 from ..signature import KINDS
 from ..types import End, Inputs, VjpInputs
@@ -171,6 +170,22 @@ def program_size(device: torch.device) -> int:
     The time of the interpreter depends on the number of programs, not on their size.
     """
     return 8192 if device.type == "cpu" else 256
+
+
+def output_or_new(buffer: Tensor | None, shape: Sequence[int], like: Tensor, name: str) -> Tensor:
+    """Return the caller's contiguous buffer, or a new tensor; no buffer is broadcast to or resized.
+
+    Raises ValueError, which names it, for a buffer of another shape, or of another dtype or device than `like`.
+    """
+    if buffer is None:
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+    got = (tuple(buffer.shape), buffer.dtype, buffer.device)
+    if got != (tuple(shape), like.dtype, like.device) or not buffer.is_contiguous():
+        raise ValueError(
+            f"{name}: expected a contiguous {like.dtype} tensor of shape {list(shape)} on {like.device}, got "
+            f"{buffer.dtype}, {list(buffer.shape)}, strides {list(buffer.stride())} on {buffer.device}"
+        )
+    return buffer
 
 
 def _contiguous(tensor: Tensor | None) -> Tensor | None:

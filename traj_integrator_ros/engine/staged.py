@@ -147,7 +147,7 @@ def _key(call: Call, inputs: Mapping[str, Array | None]) -> Hashable:
     return call.kind, shapes, places
 
 
-# Launchers: they write into the caller's tensors wherever the backend can.
+# Launchers: those of the device write into the caller's tensors.
 
 
 def launch_forward(kernel: ControlMap, given: Mapping[str, Tensor | None], out: Tensor) -> None:
@@ -194,7 +194,7 @@ def rows_of(given: Mapping[str, Tensor | None], name: str) -> tuple[Tensor | Non
 
 
 def _writes_into(device: torch.device) -> bool:
-    return default_backend(device) is not Backend.REFERENCE
+    return default_backend(device) is Backend.TRITON
 
 
 # Memory

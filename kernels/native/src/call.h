@@ -17,14 +17,14 @@ struct SplineForm {
   std::vector<double> weights;        // [steps + 1, 4 degree - 2]
   std::vector<double> state_weights;  // [head, 4]
 
-  // A form of degree 3 to 5, "tight" or "curobo". Throws a Misfit.
-  SplineForm(int64_t degree, int64_t steps, bool is_curobo);
-
   int64_t rows(int64_t points) const { return (points + head) * steps + 1; }
   // The number of control points that give so many rows.
   int64_t points(int64_t rows) const { return (rows - 1) / steps - head; }
   // The data of splines with `points` control points for the loops; the form has to outlive it.
-  SplineShape shape(int64_t points, bool has_goal) const;
+  SplineShape shape(int64_t points, bool has_goal) const {
+    return {.degree = static_cast<int>(degree), .steps = steps, .used = points - (has_goal && ignores_last), .head = head,
+            .tail = has_goal ? head : degree, .has_goal = has_goal, .weights = weights.data(), .state_weights = state_weights.data()};
+  }
 };
 
 // The arrays of a map. Real arrays share one type, except dt and its gradient, which are double.

@@ -238,16 +238,18 @@ PyObject* py_quadratic_cost(PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// spline_form(degree, steps, is_curobo) -> an object that replaces a map's number
+// spline_form(ignores_last, weights, state_weights) -> an object that replaces a map's number
 PyObject* py_spline_form(PyObject* const* args, Py_ssize_t count) {
   Arguments given(args, count, 3);
-  int64_t sizes[2];
-  for (int64_t& size : sizes) {
-    PyObject* const object = given.next();
-    fits(PyLong_Check(object));
-    size = PyLong_AsLongLong(object);
-  }
-  auto form = std::make_unique<SplineForm>(sizes[0], sizes[1], given.flag());
+  const bool ignores_last = given.flag();
+  Array weights, states;
+  given.take(given.next(), weights);
+  given.take(given.next(), states);
+  fits(weights.type == 'd' && weights.dims == 2 && states.type == 'd' && states.dims == 2 && states.shape[1] == kOutputs);
+  const int64_t degree = (weights.shape[1] + 2) / 4, steps = weights.shape[0] - 1, head = states.shape[0];
+  fits(3 <= degree && degree <= 5 && weights.shape[1] == 4 * degree - 2 && steps >= 1 && head >= degree);
+  const auto copied = [](const Array& table) { return std::vector<double>(table.as<double>(), table.as<double>() + table.size()); };
+  auto form = std::make_unique<SplineForm>(SplineForm{degree, steps, head, ignores_last, copied(weights), copied(states)});
   PyObject* const capsule = PyCapsule_New(form.get(), kFormName, [](PyObject* owned) {
     delete static_cast<SplineForm*>(PyCapsule_GetPointer(owned, kFormName));
   });
