@@ -53,7 +53,8 @@ def _run(
     if not (torch.compiler.is_compiling() or torch.is_inference_mode_enabled()):
         fast = fast_map(kernel.operator, *kernel.scheme)
         if fast is not None:
-            written = fast.step_into((u_act, *start), (start_idx, None), traj_dt, is_rate, buffers, out_grad_position)
+            values, indices = (u_act, *start), (start_idx, None)
+            written = fast.step(values, indices, traj_dt, "step", buffers, out_grad_position, is_rate=is_rate)
             if written is not None:
                 return written
     if not isinstance(u_act, Tensor):

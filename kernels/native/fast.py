@@ -42,51 +42,39 @@ class FastMap:
         self.scheme = form.scheme if form else tuple(scheme)
         self.truncates = True in scheme
 
-    def step(self, values: Values, indices: Values, dt: float | Tensor, dt_per: str) -> Trajectory | None:
+    def step(
+        self,
+        values: Values,
+        indices: Values,
+        dt: float | Tensor,
+        dt_per: str,
+        memory: Sequence[Tensor] | None = None,
+        gradient: Tensor | None = None,
+        *,
+        is_rate: bool = False,
+    ) -> Trajectory | None:
         """Return the trajectory; `values` and `indices` are those of `Inputs`.
 
-        None, having done nothing, if anything is out of the ordinary.
+        With `memory`, four tensors are written to, and the trajectory consists of views of them that carry the graph;
+        then `gradient` may be memory for the gradient of the action, and `dt` 1 / dt. None, having done nothing, if
+        anything is out of the ordinary, or if dt has a gradient beside `memory`.
         """
         recorded = _C.records(*values, *indices, dt)
         if recorded is None or not has_ends(values, indices) or dt_per not in DT_PER:
             return None
         try:
-            steps = dt if type(dt) is float else _steps(dt, dt_per)
-            if recorded:
-                outputs = _recorded(_Call(self, values, indices, dt, steps))
-            else:
-                outputs = _C.forward(self.kind, values, indices, steps, None)
-        except _UNFIT:
-            return None
-        return _new(Trajectory, outputs)
-
-    def step_into(
-        self,
-        values: Values,
-        indices: Values,
-        dt: float | Tensor,
-        is_rate: bool,
-        buffers: Sequence[Tensor],
-        gradient: Tensor | None,
-    ) -> Trajectory | None:
-        """Return views of the buffers, which are written to, that carry the graph; `dt` may be 1 / dt.
-
-        `gradient` is a buffer for the gradient of the action, or None. None as for `step`, and for a gradient of dt.
-        """
-        recorded = _C.records(*values, *indices, dt)
-        is_learned = isinstance(dt, Tensor) and dt.requires_grad
-        if recorded is None or is_learned or not has_ends(values, indices) or not all(map(_is_memory, buffers)):
-            return None
-        try:
-            seconds = dt if type(dt) is float else _common_number(dt, values[0].shape[1], buffers[0].shape[1])
-            if seconds is None:
-                steps = _steps(dt, "rate" if is_rate else "step")
-            else:
-                steps = 1 / seconds if is_rate and seconds else seconds
-            if gradient is not None and not (_is_memory(gradient) and _is_alike(gradient, values[0])):
-                return None
-            memory = tuple(buffer.detach() if buffer.requires_grad else buffer for buffer in buffers)
-            call = _Call(self, values, indices, steps, steps, memory, gradient)
+            steps = dt
+            if memory is not None:
+                is_learned = isinstance(dt, Tensor) and dt.requires_grad
+                if is_learned or not all(map(_is_memory, memory)):
+                    return None
+                if gradient is not None and not (_is_memory(gradient) and _is_alike(gradient, values[0])):
+                    return None
+                memory = tuple(buffer.detach() if buffer.requires_grad else buffer for buffer in memory)
+                dt = steps = _seconds(dt, is_rate, (values[0].shape[1], memory[0].shape[1]))
+            elif type(dt) is not float:
+                steps = _steps(dt, dt_per)
+            call = _Call(self, values, indices, dt, steps, memory, gradient)
             return _new(Trajectory, _recorded(call) if recorded else call.run())
         except _UNFIT:
             return None
@@ -274,10 +262,7 @@ def _general_vjp(ctx, upstream: Values) -> Sequence[Tensor | None]:
 
 
 def _steps(dt: Tensor, dt_per: str) -> Tensor:
-    """Step lengths `[1 or B, 1 or Ha]` in float64, detached; raises TypeError where it is no ordinary tensor.
-
-    Where `dt_per` is "rate", dt is 1 / dt for each step.
-    """
+    """Step lengths `[1 or B, 1 or Ha]` in float64, detached; raises TypeError where it is no ordinary tensor."""
     if type(dt) not in _PLAIN or not dt.is_cpu or dt.layout is not torch.strided or dt.dtype not in _REAL:
         raise TypeError
     if dt.requires_grad:
@@ -286,16 +271,22 @@ def _steps(dt: Tensor, dt_per: str) -> Tensor:
         dt = dt.unsqueeze(1)
     elif dt.dim() < 2:
         dt = dt.reshape(1, -1)
-    dt = dt.double().contiguous()
-    return dt.reciprocal() if dt_per == "rate" else dt
+    return dt.double().contiguous()
 
 
-def _common_number(dt: Tensor, *horizons: int) -> float | None:
-    """Return the number that all elements are, one for each action or output: operations of torch take longer."""
-    if dt.dim() > 1 or not dt.is_cpu or dt.layout is not torch.strided or dt.numel() not in (1, *horizons):
-        return None
-    first, *others = [dt.item()] if dt.dim() == 0 else dt.tolist()
-    return first if type(first) is float and others.count(first) == len(others) else None
+def _seconds(dt: float | Tensor, is_rate: bool, horizons: Sequence[int]) -> float | Tensor:
+    """Return step lengths from dt, or 1 / dt: a number where all elements are the same, one for each action or output.
+
+    Operations of torch take longer.
+    """
+    if type(dt) is not float:
+        is_short = dt.dim() < 2 and dt.is_cpu and dt.layout is torch.strided and dt.numel() in (1, *horizons)
+        numbers = dt.reshape(-1).tolist() if is_short else []
+        if not numbers or type(numbers[0]) is not float or numbers.count(numbers[0]) < len(numbers):
+            steps = _steps(dt, "step")
+            return steps.reciprocal() if is_rate else steps
+        dt = numbers[0]
+    return 1 / dt if is_rate and dt else dt
 
 
 def _is_memory(buffer: object) -> bool:
