@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..kernels.call import fast_map
+from ..kernels.reference_backend import collect_rows
 from .call import NO_ENDS, STARTS, Array, Call, Ends
 
 # Words in errors of the CPU's allocator, which differ on arm64, and of CUDA's allocator for pinned memory.
@@ -63,18 +64,6 @@ class Buffers:
         tensors = tuple(piece.view(shape) for piece, shape in zip(flat.split(sizes), shapes, strict=True))
         return self._keep(key, Pieces(tensors, tuple(tensor.numpy() for tensor in tensors), flat.numpy()))
 
-    def fitting(self, name: str, value: Array | None) -> Tensor | None:
-        """Copy an array to the device, in the engine's dtype; a tensor on the CPU that fits stays itself."""
-        if isinstance(value, np.ndarray):
-            target = self.view("input", name, value.shape)
-            np.copyto(target.numpy(), value, casting="same_kind")
-            return target
-        if value is None:
-            return None
-        if value.dtype == self.dtype and value.is_contiguous() and value.device.type == "cpu":
-            return value.detach()
-        return self.view("input", name, tuple(value.shape)).copy_(value.detach())
-
     def release(self) -> None:
         """Release all memory."""
         self._views.clear()
@@ -114,44 +103,51 @@ class DirectRunner:
     def __init__(self, dtype: torch.dtype) -> None:
         from ..kernels.native.extension import UNFIT, extension
 
-        self._loops, self._unfit = extension, UNFIT
-        self._buffers = Buffers(torch.device("cpu"), dtype)
+        self._loops, self._unfit, self._dtype = extension, UNFIT, dtype
 
     def run(self, call: Call) -> None:
         """Compute a call."""
-        given, upstream, results = call.of_map, call.upstream, call.results
+        given, upstream = call.of_map, call.upstream
         try:
-            self._compute(call, given, upstream, results)
+            self._compute(call, given, upstream)
         except self._unfit:  # nothing was written: repeat the call with converted arrays
-            values, indices, dt = given
-            given = self._fitting("value", values), indices, np.ascontiguousarray(dt)
-            if upstream is not None:
-                upstream = self._fitting("upstream", upstream)
             try:
-                self._compute(call, given, upstream, results)
+                values, indices, dt = given
+                given = self._converted(values), indices, np.ascontiguousarray(dt)
+                self._compute(call, given, upstream and self._converted(upstream))
             except self._unfit:
                 raise ValueError(unfit(call)) from None
 
     def release(self) -> None:
-        """Free the memory for converted inputs."""
-        self._buffers.release()
+        """Do nothing: no memory is kept."""
 
-    def _compute(self, call: Call, given: tuple[object, ...], upstream: object, results: tuple[Tensor, ...]) -> None:
+    def _compute(self, call: Call, given: tuple[object, ...], upstream: object) -> None:
         kind = fast_map(call.kernel.operator, *call.kernel.scheme).kind
         if upstream is None:
-            self._loops.forward(kind, *given, *results)
+            self._loops.forward(kind, *given, *call.results)
             return
-        starts, goals = results[: 1 + STARTS], results[1 + STARTS :]
+        starts, goals = call.results[: 1 + STARTS], call.results[1 + STARTS :]
         self._loops.vjp(kind, upstream, *given[1:], False, bool(goals), (*starts, None, *goals))
 
-    def _fitting(self, name: str, arrays: tuple[Array | None, ...]) -> tuple[Tensor | None, ...]:
-        return tuple(self._buffers.fitting(f"{name}_{place}", array) for place, array in enumerate(arrays))
+    def _converted(self, arrays: tuple[Array | None, ...]) -> tuple[Tensor | None, ...]:
+        return tuple(on_host(array, self._dtype) for array in arrays)
 
 
 def unfit(call: Call) -> str:
     """Words for a call whose arrays the C++ loops do not take."""
     given = ", ".join(f"{name} {list(np.shape(value))}" for name, value in call.inputs.items() if value is not None)
     return f"arrays: expected real numbers in shapes that belong together, got {given}"
+
+
+def on_host(value: Array | None, dtype: torch.dtype) -> Tensor | None:
+    """Return an array of real numbers as a tensor on the host, in the same memory if it has that dtype already."""
+    if value is None:
+        return None
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(np.require(value, requirements=("C", "W")))
+    if value.is_complex():
+        raise TypeError("arrays: expected real numbers, got complex ones")
+    return value.detach().to("cpu", dtype)
 
 
 # Goals in position control take the place of one of the actions.
@@ -162,12 +158,8 @@ def without_goal(call: Call, buffers: Buffers) -> Call:
     if not replaces_action(call):
         return call
     copy = buffers.view("output", "actions to the goal", call.shape)
-    if isinstance(call.actions, np.ndarray):
-        np.copyto(copy.numpy(), call.actions, casting="same_kind")
-    else:
-        copy.copy_(call.actions.detach())
-    position, index = call.goal.rows[0], call.goal.index
-    rows = torch.from_numpy(position.copy()) if isinstance(position, np.ndarray) else position.detach().cpu()
+    copy.copy_(on_host(call.actions, copy.dtype))
+    rows, index = on_host(call.goal.rows[0], copy.dtype), call.goal.index
     copy[:, call.kernel.goal_place] = rows if index is None else rows[torch.from_numpy(index)]
     return call._replace(actions=copy, goal=NO_ENDS)
 
@@ -179,18 +171,15 @@ def replaces_action(call: Call) -> bool:
 
 def goal_gradient(action: np.ndarray, goal: Ends, place: int) -> np.ndarray:
     """Return the gradient of the goal rows: that of the actions they replace, whose own gradient is set to 0."""
-    replaced = action[:, place]
-    found = np.array(summed(replaced, goal), action.dtype)
-    replaced[:] = 0
+    found = summed(action[:, place], goal)
+    action[:, place] = 0
     return found
 
 
 def summed(rows: np.ndarray, ends: Ends) -> np.ndarray:
-    """Return gradients `[B, dof]` summed over the trajectories that share a row, in their order, in float64."""
-    if ends.index is None:
-        return rows if ends.count == rows.shape[0] else rows.sum(0, np.float64, keepdims=True)
-    total = torch.zeros(ends.count, rows.shape[1], dtype=torch.float64)
-    return total.index_add_(0, torch.tensor(ends.index), torch.from_numpy(rows).double()).numpy()
+    """Return new gradients: those of `rows` `[B, dof]`, summed in float64 over the trajectories that share one."""
+    index, gradients = None if ends.index is None else torch.from_numpy(ends.index), torch.from_numpy(rows)
+    return collect_rows(gradients.double(), index, ends.count, gradients).numpy()
 
 
 # Devices
