@@ -41,11 +41,6 @@ def nodes_with(content: object, name: str, has: Callable[[str], bool]) -> dict[s
     return {}
 
 
-def sections(content: object) -> list[dict[str, object]]:
-    """Return the parameters of each section of a file by dotted names. Raises ValueError as `nodes_with` does."""
-    return [parameters for _, parameters in _sections(content)]
-
-
 def dotted(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """Return the parameters of a section by dotted names. Raises ValueError if one is given twice."""
     flat: dict[str, object] = {}

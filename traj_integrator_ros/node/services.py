@@ -22,7 +22,7 @@ from ..governor.executable import ExecutableTrajectory
 from ..governor.executor import Executor
 from ..requests.rejection import Rejected, RejectionReason
 from ..wire import messages
-from ..wire.readers import nanoseconds
+from ..wire.readers import nanoseconds, sequence_fields
 from .accounts import Accounts
 from .answers import Answers
 from .intake import CALL_WAITS_S, MOST_CALLS, Call
@@ -84,7 +84,7 @@ class Services:
         """Fill in the trajectories of a sequence."""
         now_ns, stamp = self._handlers.read(), request.actions.header.stamp
         stamp_ns = nanoseconds((stamp.sec, stamp.nanosec))
-        sequence = pipeline.checked(messages.sequence_fields(request.actions), stamp_ns, now_ns)
+        sequence = pipeline.checked(sequence_fields(request.actions), stamp_ns, now_ns)
         batch = pipeline.batches.integrate(sequence, pipeline.batches.started(sequence, lambda: now_ns), request.fields)
         fill = partial(messages.fill_trajectories, response.trajectory, batch, stamp)
         self._handlers.beside(batch.trajectories.size, fill)
@@ -106,12 +106,12 @@ class Services:
         self, pipeline: Executor, request: ComputeGradient.Request, response: ComputeGradient.Response
     ) -> None:
         """Fill in a vector-Jacobian product."""
-        fields, upstream = messages.sequence_fields(request.actions), messages.upstream_gradients(request)
+        fields, upstream = sequence_fields(request.actions), messages.upstream_gradients(request)
         messages.fill(response, pipeline.batches.gradient(fields, upstream, self._handlers.read))
 
     def evaluate(self, pipeline: Executor, request: Evaluate.Request, response: Evaluate.Response) -> None:
         """Fill in the cost of a sequence, and the other requested results."""
-        fields, asked = messages.sequence_fields(request.actions), messages.evaluation_fields(request)
+        fields, asked = sequence_fields(request.actions), messages.evaluation_fields(request)
         evaluated = pipeline.batches.evaluate(fields, asked, self._handlers.read)
         messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
 

@@ -13,6 +13,7 @@ from rclpy.lifecycle import LifecycleNode
 from traj_integrator_interfaces.msg import Rejection
 
 from ..engine.integrator import TrajectoryIntegrator
+from ..execution.tolerances import SECOND_NS
 from ..governor.command import Command
 from ..governor.controller_reports import ControllerStatus
 from ..governor.executable import ExecutableTrajectory
@@ -43,7 +44,6 @@ from .states import States
 
 ACTIVE = "active"
 INACTIVE = "inactive"
-_SECOND_NS = 1_000_000_000
 _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE
 """Reasons for refusing a waiting sequence that never brake the robot."""
 _READINGS = 8
@@ -226,7 +226,7 @@ class TopicHandlers:
 
     def _refuse_waiting(self, rejected: Rejected, plan: Plan) -> None:
         """Publish why a sequence was refused after it had to wait, and brake if necessary."""
-        self._tell_overtaken(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), rejected)
+        self._tell_overtaken(plan.topic, divmod(plan.stamp_ns, SECOND_NS), rejected)
         if plan.topic == GOALS:
             self.goal_server.goals.refuse(str(rejected))
         if self.state == ACTIVE and rejected.reason not in _WITHDRAWN:
@@ -245,7 +245,7 @@ class TopicHandlers:
     def _publish(self, trajectory: ExecutableTrajectory) -> None:
         """Publish a trajectory and record it as the motion to continue; nothing else publishes one."""
         trajectory = self._published.timed(trajectory, self.now_ns())
-        message = self._writer.serialize(trajectory.points, divmod(trajectory.stamp_ns, _SECOND_NS))
+        message = self._writer.serialize(trajectory.points, divmod(trajectory.stamp_ns, SECOND_NS))
         self.entities.joint_trajectory.publish(message)
         self._published.record(trajectory, self.now_ns())
         if trajectory.topic == GOALS:

@@ -174,16 +174,11 @@ def number(text: str) -> float:
     return value
 
 
-def count(text: str, least: int = 0) -> int:
+def count(text: str) -> int:
     """Parse a whole number, 0 or more."""
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"expected a whole number, {least} or more, got {text!r}")
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more, got {text!r}")
     return int(text)
-
-
-def natural(text: str) -> int:
-    """Parse a whole number, 1 or more."""
-    return count(text, 1)
 
 
 def numbers(text: str) -> list[float]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +17,6 @@ from ..limits.joint_limits import JointLimits, limits_lacking
 from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples, samples_of
 from ..motions.writing import write_table
-from .background import in_background
 from .command_line import (
     EXIT_FAILED,
     ToolFailure,
@@ -112,7 +112,15 @@ def _retime(options: argparse.Namespace) -> int:
 
 def _computed(work: Callable[[], Retimed], what: str) -> Retimed:
     """Return the result of work in C++. Meanwhile Ctrl-C ends the tool, and after a second a line says what is done."""
-    future = in_background(work)
+    future: Future[Retimed] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # Any error belongs to the waiting caller.
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()  # A thread of a pool would keep the process alive.
     if not wait([future], 1.0).done:
         print(f"{what} ...", flush=True)
     return future.result()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +18,12 @@ def packed(values: object, code: str = "f") -> array:
     numbers = array(code)
     numbers.frombytes(np.ascontiguousarray(values, code).reshape(-1).view(np.uint8))
     return numbers
+
+
+def views(fields: type[NamedTuple], names: Iterable[str] = ()) -> Callable[[object], Any]:
+    """Return a function that views the fields of a message; `names` are their names there, if different."""
+    get = attrgetter(*(names or fields._fields))
+    return lambda message: fields._make(map(viewed, get(message)))
 
 
 def viewed(value: object) -> object:

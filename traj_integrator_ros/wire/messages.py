@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, NamedTuple
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -14,28 +13,22 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate
 
 from ..engine.call import Wanted
 from ..execution.committed import Committed as CommittedRows
+from ..execution.tolerances import SECOND_NS
 from ..governor.committed import CommittedFields
 from ..kernels import CostTerm, QuadraticCost
 from ..requests.evaluation_requests import EvaluatedBatch, EvaluationFields
 from ..requests.goals import Feedback, GoalFields
 from ..requests.retime_requests import RetimeFields
-from ..requests.sequences import OUTPUTS, IntegratedBatch, SequenceFields
-from .arrays import packed, viewed
-from .readers import SEQUENCE_FIELDS, nanoseconds
+from ..requests.sequences import OUTPUTS, IntegratedBatch
+from .arrays import packed, viewed, views
+from .readers import nanoseconds
 
-_LONGEST_NS = 2**31 * 1_000_000_000 - 1
+_LONGEST_NS = 2**31 * SECOND_NS - 1
 """The longest Duration, ns, which stands for an infinite one."""
 
 
-def _views(fields: type[NamedTuple], names: Sequence[str] = ()) -> Callable[[object], Any]:
-    """Return a function that views the fields of a message; `names` are their names there, if different."""
-    get = attrgetter(*(names or fields._fields))
-    return lambda message: fields._make(map(viewed, get(message)))
-
-
-sequence_fields: Callable[[object], SequenceFields] = _views(SequenceFields, SEQUENCE_FIELDS)
-retime_fields: Callable[[object], RetimeFields] = _views(RetimeFields)
-_cost_term, _terms_of = _views(CostTerm), attrgetter(*OUTPUTS)
+retime_fields: Callable[[object], RetimeFields] = views(RetimeFields)
+_cost_term, _terms_of = views(CostTerm), attrgetter(*OUTPUTS)
 _gradients_of = attrgetter(*(f"grad_{name}" for name in OUTPUTS))
 
 
@@ -65,7 +58,7 @@ def committed_fields(request: Committed.Request) -> CommittedFields:
 
 def fill_committed(response: Committed.Response, found: CommittedRows) -> None:
     """Fill in the motion in execution."""
-    response.now.sec, response.now.nanosec = divmod(found.now_ns, 1_000_000_000)
+    response.now.sec, response.now.nanosec = divmod(found.now_ns, SECOND_NS)
     fill(response, {name: value for name, value in found._asdict().items() if name != "now_ns"})
 
 
@@ -82,11 +75,11 @@ def goal_fields(goal: object) -> GoalFields:
 
 def fill_feedback(message: object, feedback: Feedback, joint_names: tuple[str, ...]) -> None:
     """Fill in the feedback of a goal of FollowJointTrajectory."""
-    message.header.stamp.sec, message.header.stamp.nanosec = divmod(feedback.stamp_ns, 1_000_000_000)
+    message.header.stamp.sec, message.header.stamp.nanosec = divmod(feedback.stamp_ns, SECOND_NS)
     message.joint_names = list(joint_names)
     for point, time_s in ((message.desired, feedback.into_s), (message.error, feedback.left_s)):
         time, time_ns = point.time_from_start, _LONGEST_NS if time_s == np.inf else round(time_s * 1e9)
-        time.sec, time.nanosec = divmod(time_ns, 1_000_000_000)
+        time.sec, time.nanosec = divmod(time_ns, SECOND_NS)
     for name in ("desired", "actual", "error"):
         state, point = getattr(feedback, name), getattr(message, name)
         for field, values in zip(("positions", "velocities", "accelerations"), state, strict=True):

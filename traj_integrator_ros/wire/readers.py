@@ -10,7 +10,6 @@ import re
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -19,17 +18,16 @@ from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import ActionSequence
 
+from ..execution.tolerances import SECOND_NS
 from ..requests.position_trajectory import PositionFields
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.sequences import SequenceFields
-from .arrays import viewed
+from .arrays import viewed, views
 
 Stamp = tuple[int, int]
 """A stamp: seconds and nanoseconds."""
-SEQUENCE_FIELDS = tuple(re.sub("^(start|goal)_(?!index)", r"\1.", name) for name in SequenceFields._fields)
-"""The fields of `SequenceFields` by their names in the message."""
-_sequence_of = attrgetter(*SEQUENCE_FIELDS)
-_SECOND_NS = 1_000_000_000
+_IN_MESSAGE = (re.sub("^(start|goal)_(?!index)", r"\1.", name) for name in SequenceFields._fields)
+sequence_fields: Callable[[object], SequenceFields] = views(SequenceFields, _IN_MESSAGE)
 _ENCODING = b"\0\1"
 """Plain CDR, little-endian: numbers are aligned to their size, counted from the end of the first four bytes."""
 _HEADER, _LENGTH, _TIME = struct.Struct("<iII"), struct.Struct("<I"), struct.Struct("<iI")
@@ -55,7 +53,7 @@ def read_action_sequence(data: bytes) -> tuple[Stamp, SequenceFields]:
 
     """
     message = _converted(data, ActionSequence)
-    return _stamp_of(message), SequenceFields._make(map(viewed, _sequence_of(message)))
+    return _stamp_of(message), sequence_fields(message)
 
 
 def read_joint_state(data: bytes) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, int]:
@@ -125,7 +123,7 @@ def stamp_of_message(data: bytes) -> Stamp:
 
 def nanoseconds(time: Stamp) -> int:
     """Return a time in nanoseconds."""
-    return time[0] * _SECOND_NS + time[1]
+    return time[0] * SECOND_NS + time[1]
 
 
 def _stamp_of(message: object) -> Stamp:
@@ -174,7 +172,7 @@ def _runs(data: bytes, at: int, count: int) -> Iterator[list[np.ndarray]]:
         alike = most if same.all() else int(same.argmin())
         rows = [np.ndarray((alike, length), "<f8", data, first, (step, 8)) for _, length, first in arrays[:3]]
         seconds, ns = np.ndarray(alike, "<i4", data, time, step), np.ndarray(alike, "<u4", data, time + 4, step)
-        yield [*rows, seconds.astype(np.int64) * _SECOND_NS + ns]
+        yield [*rows, seconds.astype(np.int64) * SECOND_NS + ns]
         count -= alike
         at += alike * step
 

@@ -11,8 +11,8 @@ from rclpy.serialization import deserialize_message
 from trajectory_msgs.msg import JointTrajectory
 
 from ..execution.rows import Points
+from ..execution.tolerances import SECOND_NS
 
-_SECOND_NS = 1_000_000_000
 _ENCODING = b"\0\1\0\0"
 """Plain CDR, little-endian: numbers are aligned to their size, counted from the end of these bytes."""
 _LENGTH = struct.Struct("<I")
@@ -54,7 +54,7 @@ class JointTrajectoryWriter:
         rows["position"], rows["velocities"], rows["velocity"] = points.position, dof, points.velocity
         if points.acceleration is not None:
             rows["accelerations"], rows["acceleration"] = dof, points.acceleration
-        rows["time"][:, 0], rows["time"][:, 1] = np.divmod(points.time_ns, _SECOND_NS)
+        rows["time"][:, 0], rows["time"][:, 1] = np.divmod(points.time_ns, SECOND_NS)
         rows["next"] = dof
         return b"".join((head, rows.view(np.uint8)[: -rows.dtype["next"].itemsize]))
 
