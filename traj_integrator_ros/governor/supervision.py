@@ -46,9 +46,10 @@ class Guard:
         """Where joints were at the brake, rad, `[dof]`; None if the command may not go back there, or has gone back."""
         self._explained: np.ndarray | None = None
         """Joints, bool `[dof]`, whose measured velocity explained their position at the brake; None if all followed."""
-        self.offset = self.stopped = np.zeros(())
+        self.offset = self.stopped = self._met = np.zeros(())
         """Distance of measured joints from their command that nothing explains, rad; velocities with which joints
-        may go on in the direction in which they were stopped, rad/s, until they have followed again.
+        may go on in the direction in which they were stopped, rad/s, until they have followed again; the same until the
+        next brake.
         """
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
@@ -84,7 +85,7 @@ class Guard:
         """Return why the robot is to be braked, which is the joint that exceeds a threshold most; None if none does."""
         growth, threshold = np.abs(self.monitor.growth), self.monitor.threshold
         # It moves away from what it met, against which the integrators of drives press for a while.
-        if (self.stopped * self.monitor.velocity).sum() < 0:
+        if np.count_nonzero(self.stopped) and (self._met * self.monitor.velocity).sum() < 0:
             threshold = np.maximum(threshold, allowance.distance)
         further = (growth, threshold, "gets {:.4g} further")
         for found, most, what in ((self.deviation, allowance.distance, "is {:.4g}"), further):
@@ -120,7 +121,7 @@ class Guard:
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
         met = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
         slowest, fastest = (share * np.where(watched, allowance.full_speed, 0.0) for share in _GENTLE)
-        self.stopped = met * np.clip(np.abs(monitor.velocity), slowest, fastest)
+        self.stopped = self._met = met * np.clip(np.abs(monitor.velocity), slowest, fastest)
 
     def way_back(self, command: np.ndarray | None, allowance: Allowance) -> np.ndarray | None:
         """Return how far a command goes back once after a brake, rad, `[dof]`; None if it stands where it is.
