@@ -25,7 +25,7 @@ struct SplineEnd {
   double other = 0, slope = 0;
   const double* given = nullptr;
 };
-constexpr SplineEnd kAtRest{}, kWithoutAcceleration{0.5, 1.5}, kWithoutJerk{1, 2};
+constexpr SplineEnd kAtRest{}, kWithoutAcceleration{0.5, 1.5};
 
 // Velocities [pieces + 1, D] at the knots of the C2 cubic spline through positions [pieces + 1, D].
 void spline_velocities(const double* knots, int64_t pieces, const double* positions, int64_t dof, const SplineEnd& begin,
