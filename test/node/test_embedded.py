@@ -151,8 +151,9 @@ def test_a_release_of_rclpy_with_other_private_names_serves_the_lifecycle_itself
     assert capfd.readouterr().err.count("unknown release of rclpy") == 1
 
 
+@pytest.mark.parametrize("wait_s", [0.1, 0.0], ids=["at once", "after the motion before has begun"])
 def test_a_motion_that_is_due_before_it_has_been_made_is_made_again(
-    nodes: list[IntegratorNode], connect: ClientFactory, monkeypatch: pytest.MonkeyPatch
+    nodes: list[IntegratorNode], connect: ClientFactory, monkeypatch: pytest.MonkeyPatch, wait_s: float
 ) -> None:
     """The controller would begin it from its middle."""
     node, client, delays_s = nodes[0], connect(f"/{NAMES[0]}"), [0.1]
@@ -161,7 +162,7 @@ def test_a_motion_that_is_due_before_it_has_been_made_is_made_again(
     onward = sequence(np.full((1, 60, len(JOINTS)), 0.1), control_space="velocity")
     client.sequences.publish(onward)
     client.wait_for(lambda: client.trajectories, "the first motion")
-    time.sleep(0.1)  # The next one may begin once the controller has begun this one.
+    time.sleep(wait_s)
     motion_to = TrajectoryMaker.motion_to
 
     def slow_once(maker: TrajectoryMaker, task: Task, *, slows: bool) -> Found:

@@ -21,6 +21,8 @@ from .planned_motion import Found, Task
 from .reference import stops_of
 from .trajectories import TrajectoryMaker
 
+Clock = Callable[[], int]
+"""Returns the present time, ns."""
 Refuse = Callable[[Rejected, Plan], None]
 """Called with plans that were accepted, had to wait, and were then refused."""
 THREADS = 4
@@ -101,10 +103,10 @@ class Planner:
 
     # Supervision
 
-    def tick(self, now_ns: int) -> ExecutableTrajectory | None:
+    def tick(self, now_ns: int, clock: Clock | None = None) -> ExecutableTrajectory | None:
         """Supervise the robot: return a trajectory to publish at once (a brake, or a plan that waited), or None.
 
-        Called every few milliseconds, also while nothing arrives.
+        Called every few milliseconds, also while nothing arrives. For the `clock`, see `execute`.
         """
         self._published.check_clock(now_ns)
         command, guard, states = self._published, self._published.guard, self._published.joint_states
@@ -136,7 +138,7 @@ class Planner:
             self.refuse(command.heard.unavailable(now_ns))
         if command.heard.is_silent(now_ns):
             return None  # The controller would execute a motion that is sent now from its middle, when it is back.
-        return self._go_on(now_ns)
+        return self._go_on(now_ns, clock)
 
     def supervise(self, state: MeasuredState) -> None:
         """Compare the latest joint state with the command at its time."""
@@ -209,7 +211,7 @@ class Planner:
 
     # Plans
 
-    def execute(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
+    def execute(self, plan: Plan, now_ns: int, clock: Clock | None = None) -> ExecutableTrajectory | None:
         """Return the trajectory of a plan; None if it has to wait, in place of an older one that waits.
 
         A chunk waits while a chunk like it is being slowed: otherwise, no chunk of a stream that is faster than slowing
@@ -223,11 +225,7 @@ class Planner:
             if before is not None:
                 self._refuse(_superseded(), before.plan)
             return None
-        made = self._made(newest, now_ns)
-        if made is not None and clock is not None:
-            later_ns = clock()
-            if made.due_ns < self._published.motion_clock.at(later_ns):
-                made = self._made(newest, later_ns, _MAKING * (later_ns - now_ns) * NANOSECOND_S)
+        made = self._made_in_time(newest, now_ns, clock)
         self.refuse(_superseded())
         self.tell_refused()
         if made is None:
@@ -278,7 +276,7 @@ class Planner:
             )
         self._published.guard.require_following()
 
-    def _go_on(self, now_ns: int) -> ExecutableTrajectory | None:
+    def _go_on(self, now_ns: int, clock: Clock | None) -> ExecutableTrajectory | None:
         """Return the trajectory of the plan that waited, if it can begin now."""
         first = self._first
         if first is None or first.is_in_work:
@@ -286,7 +284,7 @@ class Planner:
         self._first, self._next = self._next, None
         try:
             self._published.guard.require_following()
-            made = self._made(first, now_ns)
+            made = self._made_in_time(first, now_ns, clock)
         except Rejected as rejected:
             self._refuse(rejected, first.plan)
             return None
@@ -301,6 +299,14 @@ class Planner:
         first = self._first.plan
         alike = first.is_complete == plan.is_complete and not first.untimed and len(plan.steps) > len(first.steps) / 2
         return alike and GOALS not in (first.topic, plan.topic) and not stops_of(plan).all()
+
+    def _made_in_time(self, waiting: _Waiting, now_ns: int, clock: Clock | None) -> ExecutableTrajectory | None:
+        """Return what `_made` does, made once more if it is due by the time at which it has been made."""
+        made = self._made(waiting, now_ns)
+        later_ns = now_ns if made is None or clock is None else clock()
+        if later_ns == now_ns or made.due_ns >= self._published.motion_clock.at(later_ns):
+            return made
+        return self._made(waiting, later_ns, _MAKING * (later_ns - now_ns) * NANOSECOND_S)
 
     def _made(self, waiting: _Waiting, now_ns: int, making: float = 0.0) -> ExecutableTrajectory | None:
         """Return the trajectory of a plan, which may take `making` s; None while it cannot begin. Raises Rejected."""

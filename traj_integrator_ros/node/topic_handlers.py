@@ -370,7 +370,7 @@ class TopicHandlers:
             return
         with self._accounts.guard("supervision"):
             now_ns = self.read()
-            made = self.pipeline.planner.tick(now_ns)
+            made = self.pipeline.planner.tick(now_ns, self.now_ns)
             self.hand_over(made)
             if made is not None and made.topic in OUTPUTS_OF:  # The sequence had to wait.
                 self._accounts.answered[Output.ROW] += 1
