@@ -160,3 +160,14 @@ def test_a_gap_is_closed_as_the_bandwidth_says(away: float, speed: float, follow
 
 
 BOUNDS = {"limits__velocity": 2.0, "limits__acceleration": 15.0, "limits__jerk": 1000.0}
+
+
+def test_a_chunk_may_begin_wherever_a_long_motion_is_yet_to_pass() -> None:
+    """A stream that is slowed is behind its chunks: the motion in execution has still to come to where they begin."""
+    node = SimulatedNode(1, start_from="previous", limits__start_deviation=0.3)
+    node.measure(0.3)
+    node.plan([0.0, 50.0, 50.3, 50.6, 100.0], np.array([[0.3, 0.3, 0.9, 0.3, 0.3]]).T, velocities=np.zeros((5, 1)))
+    node.measure(0.3, now=NOW_S + 1.0)
+    further = rejected(node.send, 1.3 + LINE[:, :1] / 10, now=NOW_S + 1.0)
+    assert further.reason is RejectionReason.START_MISMATCH
+    assert node.send(0.9 + LINE[:, :1] / 10, now=NOW_S + 1.0) is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..execution.bounds import Bounds
+from ..execution.limits import extremes
 from ..execution.motion import State, resting
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, RESTS, whole_ns
@@ -32,8 +33,8 @@ _AT_START_RAD = 0.01
 """Distance, rad or m, up to which the first row of a path counts as the robot's own position: MoveIt's default."""
 _OF_PACE = 1.5
 """Factor on the mean speed of a plan, since its first step may be the fastest one."""
-_PASSED = 80
-"""Number of positions that the command passes from when a plan was made on: no motion goes far in between."""
+_PASSED = 40
+"""Number of positions that the command has passed since a plan was made: no motion goes far in between."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +133,12 @@ class Beginning:
         elif paced:
             reach, parameter = reach + _OF_PACE * plan.pace * plan.steps[0], f"{parameter}, and its own pace"
         if present.follows and beyond().any():
-            since_ns = plan.origin_ns or at_ns - whole_ns(_LATEST_S)
-            until_ns = present.start_ns + whole_ns(present.motion.duration)
+            since_ns, until_ns = plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns
             if starts:
                 since_ns = at_ns if measured is None else self.published.motion_clock.at(int(measured.stamps_ns.min()))
                 until_ns = max(plan.origin_ns, at_ns)
+            else:
+                places = np.vstack([places, extremes(present.motion.rest_from(max(at_ns, present.start_ns)))[:, 0]])
             times_ns = np.linspace(since_ns, until_ns, _PASSED).astype(np.int64).tolist()
             passed = map(self.published.state_at, times_ns)
             places = np.vstack([places, *(state.position for state in passed if state is not None)])
