@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -28,6 +29,22 @@ NAMES = ("left", "right")
 UNTIL_QUIET_S = 1.2
 """Time, s, after which a robot at rest is supervised twice a second."""
 CALLS = 40
+
+
+@contextmanager
+def spinning(executor: Executor) -> Iterator[None]:
+    """Spin an executor in a thread."""
+    over = threading.Event()
+
+    def spin() -> None:
+        while not over.is_set():
+            executor.spin_once(timeout_sec=0.1)
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
 
 
 @pytest.fixture
@@ -54,17 +71,8 @@ def nodes(request: pytest.FixtureRequest, context: Context) -> Iterator[list[Int
         executor.add_node(node)
     for node in nodes:
         node.autostart()
-    over = threading.Event()
-
-    def spin() -> None:
-        while not over.is_set():
-            executor.spin_once(timeout_sec=0.1)
-
-    thread = threading.Thread(target=spin)
-    thread.start()
-    yield nodes
-    over.set()
-    thread.join()
+    with spinning(executor):
+        yield nodes
     executor.shutdown()
     for node in nodes:
         node.destroy_node()
@@ -133,20 +141,11 @@ def test_a_release_of_rclpy_with_other_private_names_serves_the_lifecycle_itself
     node = IntegratorNode("renamed", context=context, parameter_overrides=overrides)
     executor = SingleThreadedExecutor(context=context)
     executor.add_node(node)
-    over = threading.Event()
-
-    def spin() -> None:
-        while not over.is_set():
-            executor.spin_once(timeout_sec=0.1)
-
-    thread = threading.Thread(target=spin)
-    thread.start()
-    client = connect("/renamed")
-    assert client.state() == "unconfigured"
-    assert client.change_state("configure") and client.change_state("activate")
-    assert client.integrate(SEQUENCE).success
-    over.set()
-    thread.join()
+    with spinning(executor):
+        client = connect("/renamed")
+        assert client.state() == "unconfigured"
+        assert client.change_state("configure") and client.change_state("activate")
+        assert client.integrate(SEQUENCE).success
     node.destroy_node()
     assert capfd.readouterr().err.count("unknown release of rclpy") == 1
 
