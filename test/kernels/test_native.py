@@ -11,8 +11,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from launch_cases import Launch, assert_close, launches
-from operator_cases import MAP, OPERATOR, STATE, Case, signature_case
+from launch_cases import Launch, assert_close, assert_keeps_digits, launches
+from operator_cases import MAP, OPERATOR, Case, signature_case
 
 from traj_integrator_ros.kernels import MAPS, ControlSpace
 
@@ -75,27 +75,9 @@ def test_every_instruction_set_gives_the_same_bits():
 
 
 @MAP
-@pytest.mark.parametrize("per_step", [False, True], ids=["uniform dt", "dt per step"])
 @pytest.mark.parametrize("dt", [0.001, 0.02, 0.1])
-@pytest.mark.parametrize("offset", [0.0, 2.0], ids=["through zero", "near 2 rad"])
-def test_smooth_motions_keep_their_digits_in_float32(kernel, per_step, dt, offset):
-    steps = dt * (1 + 0.3 * torch.rand(64, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
-    per_step = per_step and not kernel.uniform_dt_only
-    if not per_step:
-        steps = steps[:1].expand(64)
-    time = torch.cat([torch.zeros(1, dtype=torch.float64), steps.cumsum(0)])
-    phase = 1.3 * (time - time[32])
-    derivatives = [offset + 0.8 * phase.sin(), 1.04 * phase.cos(), -1.352 * phase.sin(), -1.7576 * phase.cos()]
-    if kernel.control_space is ControlSpace.BSPLINE:  # a control point for each 4 rows
-        action = (offset + 0.8 * (1.3 * 4 * (time[1:] + float(steps[0]) - time[32])).sin()).float().reshape(1, 64, 1)
-    else:
-        action = derivatives[kernel.control_space - 1][1:].float().reshape(1, 64, 1)
-    start = [x[:1].float().reshape(1, 1) for x in derivatives[:3]]
-    step = steps if per_step else float(steps[0])
-    got = kernel.step(action, *start, dt=step, backend="native")
-    want = kernel.step(action.double(), *(x.double() for x in start), dt=step, backend="reference")
-    for output, exact, label in zip(got, want, STATE, strict=True):
-        assert_close(output, exact, 2e-7, label)
+def test_smooth_motions_keep_their_digits_in_float32(kernel, dt):
+    assert_keeps_digits(kernel.name, 64, dt, "", backend="native", limit=LIMIT[torch.float32])
 
 
 @pytest.mark.parametrize("row", [-1, 3])

@@ -1,8 +1,7 @@
-"""The operators keep autograd's contract: only requested gradients are computed, hooks fire, stale data raises."""
+"""The operators keep autograd's contract: only requested gradients are computed, and stale data raises."""
 
 from __future__ import annotations
 
-import threading
 import weakref
 
 import pytest
@@ -92,55 +91,7 @@ def test_inputs_and_gradients_of_any_strides(kernel, backend, view):
     assert_all_close(got, torch.autograd.grad(expected, plain, [weight.contiguous() for weight in weights]))
 
 
-# Ways to ask for gradients
-
-
-def kept(outputs, inputs):
-    value, stranger = cost(outputs), torch.ones(2, requires_grad=True)
-    *found, none = torch.autograd.grad(value, [*inputs, stranger], allow_unused=True, retain_graph=True)
-    assert none is None
-    assert_all_close(torch.autograd.grad(value, inputs), found)
-    with pytest.raises(RuntimeError, match="second time"):
-        torch.autograd.grad(value, inputs)
-    return found
-
-
-def added_up_under_no_grad_and_by_another_thread(outputs, inputs):
-    value = cost(outputs)
-    with torch.no_grad():
-        value.backward(retain_graph=True)
-    thread = threading.Thread(target=value.backward)
-    thread.start()
-    thread.join()
-    return [x.grad / 2 for x in inputs]
-
-
-def doubled_by_a_hook_of_the_node(outputs, inputs):
-    weights, seen = torch.autograd.grad(cost(outputs), outputs, retain_graph=True), []
-    node = outputs[1].grad_fn
-    pre = node.register_prehook(lambda upstream: tuple(None if g is None else 2 * g for g in upstream))
-    post = node.register_hook(lambda results, upstream: seen.append(len(upstream)))
-    found = torch.autograd.grad(outputs, inputs, weights, retain_graph=True)
-    assert seen == [4]
-    pre.remove()
-    post.remove()
-    assert_all_close(torch.autograd.grad(outputs, inputs, weights), [gradient / 2 for gradient in found])
-    return [gradient / 2 for gradient in found]
-
-
-WAYS = (kept, added_up_under_no_grad_and_by_another_thread, doubled_by_a_hook_of_the_node)
-
-
-@SIGNATURE
-@BACKEND
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__.replace("_", " "))
-def test_gradients_are_the_same_however_they_are_asked_for(kernel, backend, way):
-    case = signature_case(kernel)
-    found = way(case.step(*(inputs := case.leaves()), backend=backend), inputs)
-    assert_all_close(found, torch.autograd.grad(cost(case.step(*inputs, backend=backend)), inputs))
-
-
-# Hooks and saved tensors
+# Saved tensors
 
 
 @SIGNATURE
