@@ -46,13 +46,12 @@ class SimulatedArm(Wired):
         self._reporter = client.publisher(report_type, "controller_state")
         client.wait_for(self._reporter.get_subscription_count, "a subscription to the reports")
 
-    def begin(self, position: object = 0.0, *, reporting: bool = True, off: bool = False) -> None:
-        """Become an arm at rest at a position, without a past, that the node knows."""
+    def begin(self) -> None:
+        """Become an arm at rest at 0, without a past, that the node knows."""
         robot = Robot(self.client.joint_names, rate=RATE, hard_replacement=True, interpolate_from_desired_state=True)
-        robot.set_state(np.broadcast_to(np.asarray(position, float), len(robot.joints)))
-        robot.off = off
+        robot.set_state(np.zeros(len(robot.joints)))
         super().__init__(robot, self.now_ns, self.client.states, self._reporter, _STATES_HZ, _REPORTS_HZ)
-        self.reporting, self._received = reporting, 0
+        self._received = 0
         self.client.trajectories.clear()
         self.go(0.4)
 
@@ -62,7 +61,7 @@ class SimulatedArm(Wired):
         self._do_due()
 
     def jump(self, seconds: float) -> None:
-        """Let the clock jump, but not the controller's own."""
+        """Let the clock jump for every node but the arm and its controller."""
         self._apart_ns += round(seconds * SECOND_NS)
 
     def tell_time(self) -> None:

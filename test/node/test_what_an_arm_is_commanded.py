@@ -14,7 +14,6 @@ import pytest
 from node_fixtures import JOINTS, PARAMETERS, plan
 from preloaded_process import PreloadedNode
 from ros_client import RosClient
-from sensor_msgs.msg import JointState
 from simulated_arm import RATE, SimulatedArm
 
 from kit.controller import fields_of
@@ -74,12 +73,12 @@ def make_arm(node: NodeProcess, arm_of_node: SimulatedArm) -> Iterator[MakeArm]:
     """Makes the arm, connected to a node with these parameters."""
     arm, client = arm_of_node, arm_of_node.client
 
-    def make(*, reporting: bool = True, **parameters: object) -> SimulatedArm:
+    def make(**parameters: object) -> SimulatedArm:
         assert client.change_state("deactivate")
         assert client.set_atomically(**{**USUAL, **parameters}) == (True, "")
         assert client.change_state("activate")
         client.wait_until_connected()
-        arm.begin(reporting=reporting)
+        arm.begin()
         return arm
 
     yield make
@@ -175,14 +174,9 @@ def transitions(*names: str) -> Callable[[SimulatedArm], None]:
     return pass_them
 
 
-def let_the_clock_jump(arm: SimulatedArm, seconds: int = -1) -> None:
-    """For every node except those of the arm and its controller."""
-    arm.jump(seconds)
-
-
 FORGETFUL = {
     "from configure on": transitions("deactivate", "cleanup", "configure", "activate"),
-    "the clock goes back": let_the_clock_jump,
+    "the clock goes back": lambda arm: arm.jump(-1),
 }
 
 
@@ -216,52 +210,13 @@ def test_after_a_jump_of_the_clock_the_stream_goes_on(make_arm: MakeArm, seconds
     arm.go(1.0, 0.1, send)
     before = int(arm.client.counts()[f"rejected.{reason}"])
     arm.speaking = False
-    let_the_clock_jump(arm, seconds)
+    arm.jump(seconds)
     arm.go(0.2, 0.1, send)
     assert int(arm.client.counts()[f"rejected.{reason}"]) > before
     arm.speaking = True
     arm.go(2.5, 0.1, send)
     assert abs(arm.commands[-1, 1, 0] - 0.4) < 0.02
     arm.assert_within(LIMITS)
-
-
-@pytest.mark.parametrize(
-    "stop", [pytest.param(True, id="by the service", marks=pytest.mark.thorough), pytest.param(False, id="by itself")]
-)
-def test_what_was_published_is_braked_without_further_reports(make_arm: MakeArm, stop: bool) -> None:
-    arm = make_arm()
-    arm.client.sequences.publish(velocities(0.5, 64))  # 3.2 s
-    arm.go(1.0)
-    assert arm.commands[-1, 1, 0] > 0.45
-    arm.reporting, begin, where = False, arm.cycles, arm.place[0]
-    if stop:
-        arm.go(0.16)
-        answer = arm.client.call(Stop, "stop", Stop.Request())
-        assert answer.success and "braking" in answer.message
-        begin, where = arm.cycles, arm.place[0]
-    arm.go(1.3)
-    arm.assert_at_rest()
-    arm.assert_within(LIMITS, begin)
-    # 0.5 s of silence, the lead, a period of the supervision or two of real time, and a brake of 0.15 s.
-    assert arm.place[0] - where < 0.5 * (0.0 if stop else 0.5) + 0.5 * (0.12 + 0.1 + 0.15 / 2) + 0.05
-
-
-@pytest.mark.parametrize("away", [pytest.param(0.15, marks=pytest.mark.thorough), 0.6])
-def test_after_a_driver_was_started_again_elsewhere_plans_begin_there(make_arm: MakeArm, away: float) -> None:
-    arm = make_arm(reporting=False)
-    arm.go(1.5)  # for the node, the joints may have jumped here
-    get_going(arm, 0.5)  # with a second of motion left
-    arm.client.node.destroy_publisher(arm.client.states)
-    arm.client.states = arm.client.publisher(JointState, "joint_states")
-    arm.client.wait_until_connected()
-    arm.begin(arm.place + row(away), reporting=False, off=True)
-    arm.go(3.0)
-    arm.robot.off, begin, there = False, arm.cycles, arm.place.copy()
-    share = np.minimum(np.arange(1, 41) / 20, 1.0)
-    arm.client.sequences.publish(sequence((there + 0.2 * share[:, None])[None], dt=[0.05], control_space=POSITION))
-    arm.go(4.0)
-    np.testing.assert_allclose(arm.place, there + 0.2, atol=1e-3)
-    arm.assert_within(LIMITS, begin)
 
 
 def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
