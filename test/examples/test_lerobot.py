@@ -128,34 +128,6 @@ def test_single_actions_are_one_motion_less_than_a_period_later(closed: Callable
     assert np.abs(both.simulated.commands[both.begin :, 2]).max() < 2.5 * 0.15 * (np.pi / 2) ** 2
 
 
-def test_actions_that_stop_coming_end_at_rest_and_later_ones_go_on(closed: Callable[..., Closed]) -> None:
-    both, step = closed(), iter(range(1, 1000))
-    act = lambda: both.arm.send(0.02 * next(step) * np.ones(3))  # noqa: E731
-    both.play(1.5, PERIOD_S, act)
-    assert both.simulated.commands[-1, 1, 0] > 0.1, "it moves"
-    both.play(1.5)
-    both.simulated.assert_at_rest()
-    where = both.simulated.place[0]
-    assert where > 0.2
-    both.play(1.5, PERIOD_S, act)
-    assert both.arm.pace.late == 1 and both.simulated.place[0] > where + 0.1
-    both.simulated.assert_within(LIMITS, both.begin)
-
-
-def test_actions_that_come_too_fast_do_not_queue_up(closed: Callable[..., Closed]) -> None:
-    both, sent = closed(), []
-
-    def act() -> None:
-        sent.append(0.005 * (len(sent) + 1) * np.ones(3))
-        both.arm.send(sent[-1])
-
-    both.play(3.0, PERIOD_S / 3, act)
-    assert both.arm.pace.early > len(sent) // 3
-    behind = sent[-1][0] - both.simulated.place[0]
-    assert behind < (DELAY + 3) * 3 * 0.005, "periods behind, three actions in each"
-    both.simulated.assert_within(LIMITS, both.begin)
-
-
 @pytest.mark.parametrize(
     ("given", "within"),
     [({}, LIMITS), ({"limits__acceleration": [], "limits__jerk": []}, {"v": 2.0, "a": 20.0, "j": 200.0})],

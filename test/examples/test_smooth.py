@@ -116,26 +116,9 @@ def test_an_action_that_jumps_farther_than_a_chunk_may_begin_is_reached_by_sever
 
 
 @pytest.mark.parametrize("inference_s", [0.1, 0.8])
-def test_whole_chunks_are_executed_on_time_however_long_their_inference(inference_s: float) -> None:
-    played, waiting = Played(), []
-
-    def act() -> None:
-        waiting.append((played.time, played.now_ns))
-        if played.time - waiting[0][0] >= inference_s - 1e-9:
-            seen, stamp_ns = waiting.pop(0)
-            played.servos.send_chunk(meant(seen + PERIOD_S * np.arange(1, 51)), stamp_ns)
-
-    played.run(6.0, 0.1, act)
-    played.assert_within_limits()
-    times, commands = np.array(played.times), np.array(played.commands)
-    assert np.abs(commands - meant(times))[times > 2.0].max() < 1e-3, "0 ms behind"
-    most = np.abs(played.differences(2, since=2.0)).max(axis=0)
-    assert (most < 1.05 * 0.4 * TURN**2 * np.array([1.0, 0.5])).all(), most
-    assert played.servos.rejected == 0
-
-
-@pytest.mark.parametrize("inference_s", [0.1, 0.8])
-def test_chunks_of_real_time_chunking_have_no_seams_where_they_begin_between_actions(inference_s: float) -> None:
+@pytest.mark.parametrize("chunks_in_real_time", [False, True], ids=["whole chunks", "real-time chunking"])
+def test_chunks_are_executed_on_time_without_seams(chunks_in_real_time: bool, inference_s: float) -> None:
+    """Chunks of real-time chunking begin with what is left of the one before, here between its actions."""
     played, waiting, last = Played(), [], []
 
     def act() -> None:
@@ -143,13 +126,16 @@ def test_chunks_of_real_time_chunking_have_no_seams_where_they_begin_between_act
         if played.time - waiting[0][0] >= inference_s - 1e-9:
             seen, stamp_ns = waiting.pop(0)
             chunk = meant(seen + PERIOD_S * np.arange(1, 51))
-            if last:
+            if last and chunks_in_real_time:
                 kept = left_over(last[1], (seen - last[0]) / PERIOD_S)[: int(np.ceil(inference_s / PERIOD_S))]
                 chunk[: len(kept)] = kept
             last[:] = seen, chunk
             played.servos.send_chunk(chunk, stamp_ns)
 
-    played.run(6.0, 0.11, act)
+    played.run(6.0, 0.11 if chunks_in_real_time else 0.1, act)
+    played.assert_within_limits()
+    times, commands = np.array(played.times), np.array(played.commands)
+    assert np.abs(commands - meant(times))[times > 2.0].max() < 1e-3, "0 ms behind"
     most = np.abs(played.differences(2, since=2.0)).max(axis=0)
     assert (most < 1.05 * 0.4 * TURN**2 * np.array([1.0, 0.5])).all(), most
     assert played.servos.rejected == 0
