@@ -1,4 +1,4 @@
-"""The motion through positions that begins in a state and comes to rest at the last position without passing it."""
+"""The motion that a controller makes of points, at rest at the last one; splines give the rates that points lack."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from itertools import pairwise
 import numpy as np
 
 from . import native
-from .limits import POSITION_ROUNDING, extremes, extremes_of_pieces
-from .motion import Motion, State
-from .polynomials import between, powers_of
+from .limits import POSITION_ROUNDING, extremes_of_pieces
+from .motion import Motion
+from .polynomials import between
 from .rows import Points, knots_of, motion_of_points
-from .tolerances import ROUNDING, SECOND_NS
+from .tolerances import SECOND_NS
 
-_FADE_S = 0.2
-"""Longest time, s, over which the acceleration at an end is blended out."""
-_FADES = 3, 6, 12, 24
-"""Numbers of steps over which the accelerations at both ends are blended out: the first that keeps the jerk limit."""
 _BETWEEN_ROWS_RAD = 1e-3
 """Largest distance, rad or m, by which a motion may swing beyond its outermost row if it turns between two rows."""
 _TURNS = 1.25
@@ -29,32 +25,31 @@ at its ends leads beyond them: its inner control points stay in order.
 """
 
 
-def through_to_rest(steps: np.ndarray, rows: np.ndarray, begin: State, jerk: np.ndarray) -> Motion:
-    """Return the C2 spline through rows that begins in a state and ends at rest at the last row.
+def played(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray | None = None) -> Motion:
+    """Return what a controller interpolates between points, at rest after the last one: cubics, or else quintics.
 
-    A joint whose last rows are equal rests from the first of these on. No joint swings beyond its outermost row, except
-    as far as the motion that was sampled may turn between two rows. Where the spline would swing further, the joint is
-    slower at the rows beside.
+    Between two rows with velocities, the others have those of the C2 spline that begins and ends with these. A joint
+    whose last rows are equal rests from the first of these on. No joint swings beyond its outermost row because of such
+    velocities, except as far as the motion that was sampled may turn between two rows: where it would, it is slower.
 
     Args:
         steps: time between the rows, s, positive: `[N]`.
         rows: `[N + 1, D]`, rad.
-        begin: velocity and acceleration at the first row.
-        jerk: limit, rad/s^3, `[D]`, which slower blends keep if possible.
+        velocity: rad/s, in the same form; NaN where there is none, except at both ends.
+        acceleration: rad/s^2; NaN where it is that of the cubics: the smaller one of both sides, or 0 if signs differ.
 
     """
-    each = powers_of([rows[1:]])  # at rest
-    for joint, (row, most) in enumerate(zip(rows.T, jerk, strict=True)):
-        away = np.flatnonzero(row != row[-1])
-        count = int(away[-1]) + 1 if len(away) else len(steps)
-        own = row[: count + 1, None]
-        spline = clamped_spline(steps[:count], own, begin.of(joint).velocity)
-        for fade in _FADES:
-            motion = _faded(spline, begin.of(joint), fade)
-            if (np.abs(extremes(motion)[:, 3]) <= most).all():
-                break
-        each[:count, :, joint] = _within(motion, steps[:count], own)[:, :, 0]
-    return Motion(knots_of(steps), each, ends_at_rest=True)
+    time_ns = np.concatenate([[0], np.rint(steps.cumsum() * SECOND_NS).astype(np.int64)])
+    whole = np.stack([_velocities(steps, *one) for one in zip(rows.T, velocity.T, strict=True)], axis=1)
+    motion = motion_of_points(Points(time_ns, rows, whole, None))._replace(ends_at_rest=True)
+    if acceleration is None:
+        return motion
+    after, jerk = 2 * motion.coefficients[:, 2], 6 * motion.coefficients[:, 3]
+    left, right = (after + jerk * motion.steps[:, None])[:-1], after[1:]
+    smaller = np.where(left * right > 0, np.where(np.abs(left) < np.abs(right), left, right), 0.0)
+    inner = np.where(np.isnan(acceleration[1:-1]), smaller, acceleration[1:-1])
+    acceleration = np.concatenate([acceleration[:1], inner, acceleration[-1:]])
+    return motion_of_points(Points(time_ns, rows, whole, acceleration))._replace(ends_at_rest=True)
 
 
 def clamped_spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray | None = None) -> Motion:
@@ -65,65 +60,31 @@ def clamped_spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: 
     return Motion(knots, between(steps, np.stack([rows, velocities])), ends_at_rest=end is None)
 
 
-def played(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray | None = None) -> Motion:
-    """Return what a controller interpolates between rows, at rest after the last one; each `[N + 1, D]`."""
-    time_ns = np.concatenate([[0], np.rint(steps.cumsum() * SECOND_NS).astype(np.int64)])
-    return motion_of_points(Points(time_ns, rows, velocity, acceleration))._replace(ends_at_rest=True)
-
-
-def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    """Return velocities at all rows `[N + 1, D]`, rad/s, given those at some of them, the ends included (else NaN).
-
-    Between two rows with velocities they are those of the C2 spline that begins and ends with these velocities. If a
-    joint would swing beyond its outermost row with these, they are so slow that they do not cause it.
-    """
-    free, whole = np.isnan(velocity).any(axis=1), velocity.copy()
-    for first, last in pairwise(np.flatnonzero(~free).tolist()):
+def _velocities(steps: np.ndarray, row: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """Return velocities of one joint at all its rows, `[N + 1]`, given those at some of them (else NaN)."""
+    free, rows = np.isnan(velocity), row[:, None]
+    if not free.any():
+        return velocity
+    moving = np.flatnonzero(row != row[-1]).max(initial=-1) + 1
+    whole = np.where(free & (np.arange(len(row)) >= moving), 0.0, velocity)
+    for first, last in pairwise(np.flatnonzero(~np.isnan(whole)).tolist()):
         if last - first > 1:
-            part = clamped_spline(steps[first:last], rows[first : last + 1], velocity[first], velocity[last])
-            whole[first + 1 : last] = part.states[1, 1:-1]
-    motion = played(steps, rows, whole)
-    swing = np.array([_swings(motion.of(joint), rows[:, joint : joint + 1]).any() for joint in range(rows.shape[1])])
-    return np.where(free[:, None] & swing, _slower(steps, rows, whole), whole)
-
-
-def _faded(spline: Motion, begin: State, fade: int) -> Motion:
-    """Blend out the accelerations at both ends of a spline, so that it ends at rest."""
-    knots, at_begin, at_end = spline.knots, np.zeros((3, 2, spline.dof)), np.zeros((3, 2, spline.dof))
-    at_begin[2, 0] = begin.known.acceleration - spline.begin.acceleration
-    started = spline.corrected(at_begin, 0.0, _fade_span(knots, fade))
-    at_end[2, 1] = -started.end.acceleration
-    span = _fade_span(knots[-1] - knots[::-1], fade)
-    return started.corrected(at_end, knots[-1] - span)._replace(ends_at_rest=True)
-
-
-def _fade_span(knots: np.ndarray, fade: int) -> float:
-    """Return the duration of a blend from 0, s: some steps within a time, or else one, so that no row moves."""
-    within = int(knots.searchsorted(_FADE_S * (1 + ROUNDING), side="right")) - 1
-    return float(knots[min(max(within, 1), fade, len(knots) - 1)])
-
-
-def _within(motion: Motion, steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return coefficients of one joint that is slower at rows `[N + 1, 1]` beside which it swings beyond them."""
-    slowed, coefficients = np.zeros(len(rows), bool), motion.coefficients
-    states = motion.states
+            part = clamped_spline(steps[first:last], rows[first : last + 1], whole[[first]], whole[[last]])
+            whole[first + 1 : last] = part.states[1, 1:-1, 0]
+    slowed = np.zeros(len(row), bool)
     while True:
-        if slowed.any():
-            chosen = slowed[:, None]
-            velocity = np.where(chosen, _slower(steps, rows, states[1]), states[1])
-            acceleration = np.where(chosen, 0.0, states[2])
-            coefficients = between(steps, np.stack([rows, velocity, acceleration]))
-        swinging = _swings(motion._replace(coefficients=coefficients), rows)
-        beside = (np.append(swinging, False) | np.append(False, swinging)) & ~slowed
-        if not beside[1:-1].any():
-            return coefficients
-        slowed[1:-1] |= beside[1:-1]
+        swinging = _swings(Motion(knots_of(steps), between(steps, np.stack([rows, whole[:, None]]))), rows)
+        beside = (np.append(swinging, False) | np.append(False, swinging)) & free & ~slowed
+        if not beside.any():
+            return whole
+        slowed |= beside
+        whole[slowed] = _slower(steps, row, whole)[slowed]
 
 
-def _slower(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    """Return velocities at rows, `[N + 1, D]`, at which joints do not turn between them: 0 where they turn at one."""
-    mean = np.diff(rows, axis=0) / steps[:, None]
-    before, after = np.vstack([mean[:1], mean]), np.vstack([mean, mean[-1:]])
+def _slower(steps: np.ndarray, row: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """Return velocities at rows, `[N + 1]`, at which a joint does not turn between them: 0 where it turns at one."""
+    mean = np.diff(row) / steps
+    before, after = np.append(mean[0], mean), np.append(mean, mean[-1])
     low = _OF_MEAN * np.minimum(np.maximum(before, after), 0.0)
     high = _OF_MEAN * np.maximum(np.minimum(before, after), 0.0)
     return np.clip(velocity, low, high)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.complete import clamped_spline, played, through_to_rest, with_all_velocities
+from ..execution.complete import played
 from ..execution.interpolant import fit
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State
@@ -97,16 +97,18 @@ def _of_positions(
     plan: Plan, position: np.ndarray, before: State, limits: JointLimits, assumed: Bounds, *, slows: bool
 ) -> Reference:
     """Return the motion of the positions of a plan; if it may end later, in steps as long as limits demand."""
-    steps = plan.steps
-    spline = clamped_spline(steps, position, before.velocity)
-    most = np.abs(extremes(spline)).max(axis=0)[1:]
+    steps, nothing = plan.steps, np.full(position.shape, np.nan)
+    rates = _with_ends(nothing, before.velocity), _with_ends(nothing, before.acceleration)
+    motion = played(steps, position, *rates)
+    most = np.abs(extremes(motion)).max(axis=0)[1:]
     given = limits.velocity, limits.acceleration, limits.jerk
     beyond = [limit is not None and (one > limit).any() for one, limit in zip(most, given, strict=True)]
-    if any(beyond[1:]) and (motion := _recorded(plan, before, assumed)) is not None:
-        return Reference(motion, plan.ends)
+    if any(beyond[1:]) and (recorded := _recorded(plan, before, assumed)) is not None:
+        return Reference(recorded, plan.ends)
     if slows and any(beyond):
         steps = _possible(steps, position, assumed)
-    return Reference(through_to_rest(steps, position, before, assumed.jerk), steps.cumsum())
+        motion = played(steps, position, *rates)
+    return Reference(motion, steps.cumsum())
 
 
 def _recorded(plan: Plan, before: State, assumed: Bounds) -> Motion | None:
@@ -131,31 +133,30 @@ def _recorded(plan: Plan, before: State, assumed: Bounds) -> Motion | None:
 def _said(plan: Plan, position: np.ndarray, before: State) -> Motion | None:
     """Return what a controller makes of the velocities, and perhaps accelerations, at points; None if none has any.
 
-    Points that give none get those of a spline. As in the controller, accelerations count in segments that have them
-    at both ends.
+    As in the controller, accelerations count in segments that have them at both ends.
     """
     if plan.velocities is None:
         return None
-    velocity = plan.velocities.copy()
-    for end, otherwise in ((0, before.velocity), (-1, 0.0)):
-        if np.isnan(velocity[end]).all():
-            velocity[end] = otherwise
+    velocity, acceleration = _with_ends(plan.velocities, before.velocity), plan.accelerations
     given = ~np.isnan(velocity).any(axis=1)
-    if not given.all():
-        if not given[1:-1].any():
-            return None
-        velocity = with_all_velocities(plan.steps, position, velocity)
-    cubics, acceleration = played(plan.steps, position, velocity), plan.accelerations
-    if acceleration is None:
-        return cubics
-    if plan.start is None:
-        acceleration = np.vstack([before.acceleration, acceleration[1:]])
-    given = ~np.isnan(acceleration).any(axis=1)
-    counts = given & (np.append(given[1:], False) | np.append(False, given[:-1]))
-    if not counts.any():
-        return cubics
-    smooth = _smooth(cubics, before.acceleration)
-    return played(plan.steps, position, velocity, np.where(counts[:, None], acceleration, smooth))
+    if len(given) > 2 and not given[1:-1].any():
+        return None
+    if acceleration is not None:
+        begin = before.acceleration if plan.start is None else acceleration[0]
+        given = ~np.isnan(np.vstack([begin, acceleration[1:]])).any(axis=1)
+        counts = given & (np.append(given[1:], False) | np.append(False, given[:-1]))
+        acceleration = np.where(counts[:, None], np.vstack([begin, acceleration[1:]]), np.nan)
+        acceleration = _with_ends(acceleration, before.acceleration) if counts.any() else None
+    return played(plan.steps, position, velocity, acceleration)
+
+
+def _with_ends(rates: np.ndarray, begin: np.ndarray) -> np.ndarray:
+    """Return rates at points, `[N + 1, dof]`; where none is given at an end, those of the robot, and then 0."""
+    rates = rates.copy()
+    for end, otherwise in ((0, begin), (-1, 0.0)):
+        if np.isnan(rates[end]).all():
+            rates[end] = otherwise
+    return rates
 
 
 def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:
@@ -165,14 +166,6 @@ def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.nd
     last = int(np.flatnonzero(distance.any(axis=1)).max(initial=0))
     least[last] = max(least[last], _STOPPING * np.sqrt(2 * distance[last] / assumed.stopping).max())
     return np.where(least <= _LONGEST_STEP_S, np.maximum(steps, least), steps)
-
-
-def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:
-    """Return accelerations at knots, rad/s^2, `[N + 1, dof]`: the smaller of both sides, or 0 if the signs differ."""
-    after, jerk = 2 * motion.coefficients[:, 2], 6 * motion.coefficients[:, 3]
-    left, right = (after + jerk * motion.steps[:, None])[:-1], after[1:]
-    smaller = np.where(np.abs(left) < np.abs(right), left, right)
-    return np.vstack([begins, np.where(left * right > 0, smaller, 0.0), np.zeros_like(begins)])
 
 
 def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: np.ndarray) -> bool:
