@@ -120,8 +120,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
-    """Leaves nothing to the plugin of launch_testing, where a module that skips itself would skip its neighbours."""
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Leaves to the plugin of launch_testing, where there is one, what are launch tests that can run, and nothing else.
+
+    It imports every module while it collects a folder, and one that skips itself would skip all its neighbours.
+    """
+    if module_path.name.startswith("test_launch_") and not _missing_ros():
+        return None
     return pytest.Module.from_parent(parent, path=module_path)
 
 

@@ -1,7 +1,7 @@
 """Requirements of a started node, stated once: for nodes started by ROS 2 launch and for bare processes alike.
 
-A check takes the client and the scenario and raises AssertionError. test_processes.py runs all of them, and
-test_launch_files.py some by `ros2 launch`.
+A check takes the client and the scenario and raises AssertionError. test_launch_*.py run them under launch_testing,
+test_processes.py without it, so that the two cannot drift apart.
 """
 
 from __future__ import annotations

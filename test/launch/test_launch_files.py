@@ -20,12 +20,7 @@ pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_in
 
 from scenarios import CONFIG, REPOSITORY, SCENARIOS, Scenario, integrates_for_a_caller
 
-PACKAGE = "traj_integrator_ros"
-PREFIXES = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
-IS_INSTALLED = any(Path(prefix, "share/ament_index/resource_index/packages", PACKAGE).is_file() for prefix in PREFIXES)
-pytestmark = pytest.mark.skipif(
-    shutil.which("ros2") is None or not IS_INSTALLED, reason=f"needs ros2, and {PACKAGE} as colcon builds it"
-)
+pytestmark = pytest.mark.skipif(shutil.which("ros2") is None, reason="the command ros2 is not installed")
 
 ARGUMENTS = {
     "integrator.launch.py": {
@@ -47,6 +42,9 @@ WRONG_ARGUMENTS = {
     "transport_profile:=fast": "transport_profile: expected one of localhost, shared_memory, none, auto, or the path",
     "transport_profile:=/nowhere.xml": "transport_profile: expected an existing file, got '/nowhere.xml'",
 }
+
+
+PACKAGE = "traj_integrator_ros"
 
 
 class Launch:
