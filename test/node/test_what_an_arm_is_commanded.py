@@ -219,6 +219,19 @@ def test_after_a_jump_of_the_clock_the_stream_goes_on(make_arm: MakeArm, seconds
     arm.assert_within(LIMITS)
 
 
+def test_what_was_published_is_braked_without_further_reports(make_arm: MakeArm) -> None:
+    arm = make_arm()
+    arm.client.sequences.publish(velocities(0.5, 64))  # 3.2 s
+    arm.go(1.0)
+    assert arm.commands[-1, 1, 0] > 0.45
+    arm.reporting, begin, where = False, arm.cycles, arm.place[0]
+    arm.go(1.3)
+    arm.assert_at_rest()
+    arm.assert_within(LIMITS, begin)
+    # 0.5 s of silence, the lead, a period of the supervision or two of real time, and a brake of 0.15 s.
+    assert arm.place[0] - where < 0.5 * (0.5 + 0.12 + 0.1 + 0.15 / 2) + 0.05
+
+
 def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
     arm = make_arm()
     arm.robot.lag = 50
