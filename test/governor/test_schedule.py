@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -100,22 +98,13 @@ def test_a_chunk_over_before_any_controller_could_take_it_up_leads_nowhere() -> 
     assert told.reason is RejectionReason.STALE_SEQUENCE
 
 
-@pytest.mark.parametrize(
-    ("end", "reason"),
-    [
-        (lambda node: node.stop(NOW_S + 0.2), RejectionReason.STOPPED),
-        (lambda node: node.pipeline.planner.deactivate(), RejectionReason.NOT_ACTIVE),
-    ],
-)
-def test_what_waits_is_refused_by_a_stop_or_when_the_node_is_deactivated(
-    end: Callable[[SimulatedNode], object], reason: RejectionReason
-) -> None:
+def test_what_waits_is_refused_by_a_stop() -> None:
     node = SimulatedNode(publish__bridge_time=0.3)
     node.measure(0.3)
     node.send(positions(0.3, 8, velocity=0.1), dt=0.05)
     node.send(positions(0.3, 8, velocity=0.2), dt=0.05, now=NOW_S + 0.1, stamp=7.0)
-    end(node)
-    assert node.refused == [(reason, 7.0)]
+    node.stop(NOW_S + 0.2)
+    assert node.refused == [(RejectionReason.STOPPED, 7.0)]
     for ahead in (0.301, 0.35, 3.0):
         node.tick(NOW_S + ahead)
     assert (node.commanded(NOW_S + 5.0)[0] < 0.35).all(), "the first one, and not the second"

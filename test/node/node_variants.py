@@ -82,15 +82,15 @@ def with_few_waiting_calls() -> None:
 
 def with_slow_searches() -> None:
     """Searches for slower motions that take a fifth of a second more."""
-    from traj_integrator_ros.governor import trajectories
+    from traj_integrator_ros.governor.planned_motion import Task
 
-    motion_to = trajectories.motion_to
+    motion = Task.motion
 
-    def slow(*arguments: object, slows: bool) -> object:
+    def slow(task: Task, *, slows: bool) -> object:
         time.sleep(0.2 * slows)
-        return motion_to(*arguments, slows=slows)
+        return motion(task, slows=slows)
 
-    trajectories.motion_to = slow
+    Task.motion = slow
 
 
 def short_of_memory() -> None:

@@ -18,7 +18,6 @@ from rclpy.parameter import Parameter
 from traj_integrator_interfaces.srv import Integrate
 from traj_integrator_ros.client import sequence
 from traj_integrator_ros.governor.planned_motion import Found, Task
-from traj_integrator_ros.governor.trajectories import TrajectoryMaker
 from traj_integrator_ros.node import intake, rclpy_features
 from traj_integrator_ros.node.entities import QUIET_PERIOD_S
 from traj_integrator_ros.node.node import IntegratorNode
@@ -162,13 +161,13 @@ def test_a_motion_that_is_due_before_it_has_been_made_is_made_again(
     client.sequences.publish(onward)
     client.wait_for(lambda: client.trajectories, "the first motion")
     time.sleep(wait_s)
-    motion_to = TrajectoryMaker.motion_to
+    motion = Task.motion
 
-    def slow_once(maker: TrajectoryMaker, task: Task, *, slows: bool) -> Found:
+    def slow_once(task: Task, *, slows: bool) -> Found:
         time.sleep(delays_s.pop() if delays_s else 0.0)
-        return motion_to(maker, task, slows=slows)
+        return motion(task, slows=slows)
 
-    monkeypatch.setattr(TrajectoryMaker, "motion_to", slow_once)
+    monkeypatch.setattr(Task, "motion", slow_once)
     client.sequences.publish(onward)
     client.wait_for(lambda: len(client.trajectories) > 1, "the next motion")
     assert not delays_s and node._published.executed.counts["late"] == 0

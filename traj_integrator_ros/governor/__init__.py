@@ -15,11 +15,11 @@ A sequence passes ten steps. `planner.py` takes it from the third to the eighth 
 | 9. compute the points for the controller | `points_of` | `../execution/rows.py` |
 | 10. record what is commanded | `Command.record` | `command.py` |
 
-`motion_to` in `planned_motion.py` is steps 4 to 7. A plan that exceeds limits is slowed (`slow.py`) or refused; when it
-is refused, the motion in execution goes on. Slowing takes longer, and so do complete plans (`complete_plan.py`):
-`planner.py` leaves these to another thread. `trajectories.py` makes the trajectory for the controller, and
-`planner.py` lets plans begin, brakes and stops. `monitor.py` compares the robot with its command, and `supervision.py`
-brakes a robot that does not follow.
+`Task.motion` in `planned_motion.py` is steps 4 to 7. A plan that exceeds limits is slowed (`slow.py`) or refused; then
+the motion in execution goes on. Slowing takes longer, and so do complete plans (`complete_plan.py`): `planner.py` does
+both in another thread. `trajectories.py` makes the trajectory for the controller, and `planner.py` lets plans begin,
+brakes and stops. `monitor.py` compares the robot with its command, and `supervision.py` brakes a robot that does not
+follow.
 
 `executor.py` is the room's front, which the node, or a program without ROS, calls.
 """

@@ -28,6 +28,20 @@ _OF_LIMITS = 0.97
 _NO_BLEND = "motion: the plan cannot be blended with the present command within the limits"
 
 
+class Found(NamedTuple):
+    """A motion to a plan and along it."""
+
+    motion: Motion
+    meant: Motion
+    """The planned motion itself, which later plans continue; it may begin earlier."""
+    delay: float = 0.0
+    """Time by which the plan was slowed, s."""
+    passes: np.ndarray = np.empty(0)
+    """Times of the motion at the plan's rows, s, `[N]`."""
+    warnings: tuple[Rejected, ...] = ()
+    """Why it is not the fastest, or limits that it exceeds although limits.action is warn."""
+
+
 class Task(NamedTuple):
     """A plan, and the command where the motion to it begins."""
 
@@ -47,86 +61,58 @@ class Task(NamedTuple):
     """Largest distances at which the plan is followed where it exceeds limits, rad, `[dof]`."""
     dropped: int
     """Number of steps of the plan that are over by then."""
-
-
-class Found(NamedTuple):
-    """A motion to a plan and along it."""
-
-    motion: Motion
-    meant: Motion
-    """The planned motion itself, which later plans continue; it may begin earlier."""
-    delay: float = 0.0
-    """Time by which the plan was slowed, s."""
-    passes: np.ndarray = np.empty(0)
-    """Times of the motion at the plan's rows, s, `[N]`."""
-    warnings: tuple[Rejected, ...] = ()
-    """Why it is not the fastest, or limits that it exceeds although limits.action is warn."""
-
-
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def motion_to(task: Task, parameters: NodeParameters, assumed: Bounds, *, slows: bool) -> Found:
-    """Return the motion from the command to a plan and along it: steps 4 to 7 of a sequence, in any thread.
-
-    Args:
-        task: the plan and the command.
-        parameters: the node's configuration.
-        assumed: limits, with assumed values where none is given.
-        slows: whether a plan that exceeds limits may be slowed now, which takes longer.
-
-    Raises:
-        Rejected: limits_violated, non_finite_result or brake_impossible.
-
-    """
-    reference, limits = task.reference(), task.limits
-    planned, bounds = reference.motion, assumed.containing(*limits.range_of("position"))
-    require_finite("motion", planned.coefficients, RejectionReason.NON_FINITE_RESULT)
-    rest = planned.rest_from(task.begin_ns)
-    if reference.keeps_limits:  # Neither the interpolation of its points nor the blend to it counts as a violation.
-        limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
-    bounds = bounds.raised_to(rest.valid)
-    meant, into = _ended(rest, task, bounds, parameters), (task.begin_ns - planned.start_ns) * NANOSECOND_S
-    blend = _Blend(task, parameters, bounds, limits, reference.keeps_limits)
-    try:
-        found = blend.judged(meant, reference.passes - into)
-    except Rejected as refused:
-        if not slows or parameters.limits_action != ACTION_RETIME or meant.plan_from >= meant.duration:
-            raise
-        moves = bool((np.abs(task.state.known[1:]) > SAME[1:]).any())
-        found = blend.slowed(meant, reference.passes - into, refused.message, assumed, moves=moves)
-        into = into if moves else 0.0
-    if reference.why_slow:
-        not_fastest = Rejected(RejectionReason.NOT_FASTEST, f"points: {reference.why_slow}")
-        found = found._replace(warnings=(not_fastest, *found.warnings))
-    kept = found.meant
-    if 0 < into < planned.duration:  # A later plan may begin, by its stamp, before this one does.
-        kept = planned.until(into).then(kept)
-    end = kept.end.position
-    if np.count_nonzero(task.floating | (end < bounds.position_min) | (end > bounds.position_max)):
-        kept = kept.moved(found.motion.end.position - end)
-    return found._replace(meant=kept)
-
-
-def _ended(motion: Motion, task: Task, bounds: Bounds, parameters: NodeParameters) -> Motion:
-    """Return a plan with its end at rest, in which joints that stop do so at once."""
-    if parameters.publish_end == END_STOP:
-        motion = stopped_at_end(motion, bounds, parameters.publish_rest_tolerance, parameters.joint_names)
-    if np.count_nonzero(task.stopped):
-        joints = np.flatnonzero(task.stopped).tolist()
-        motion = united({joint: fastest_stop(task.state.of(joint), bounds.of(joint)) for joint in joints}, motion)
-    return motion
-
-
-class _Blend(NamedTuple):
-    """The blend from the command of a task to motions that end at rest."""
-
-    task: Task
     parameters: NodeParameters
     bounds: Bounds
-    limits: JointLimits
-    """Limits that the motion has to keep."""
-    keeps_limits: bool
+    """Limits of the blend, with assumed values where none is given."""
+    keeps_limits: bool = False
+    """Whether the points of the plan keep the limits, so that neither interpolation nor blend counts as a violation."""
 
-    def judged(self, meant: Motion, passes: np.ndarray) -> Found:
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def motion(self, *, slows: bool) -> Found:
+        """Return the motion from the command to the plan and along it: steps 4 to 7 of a sequence, in any thread.
+
+        `slows` says whether a plan that exceeds limits may be slowed now, which takes longer. Raises Rejected:
+        limits_violated, non_finite_result or brake_impossible.
+        """
+        planned, passes, keeps_limits, why_slow = self.reference()
+        limits, bounds = self.limits, self.bounds.containing(*self.limits.range_of("position"))
+        require_finite("motion", planned.coefficients, RejectionReason.NON_FINITE_RESULT)
+        rest, into = planned.rest_from(self.begin_ns), (self.begin_ns - planned.start_ns) * NANOSECOND_S
+        if keeps_limits:
+            limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
+        bounds, passes = bounds.raised_to(rest.valid), passes - into
+        task = self._replace(bounds=bounds, limits=limits, keeps_limits=keeps_limits)
+        meant = task._ended(rest)
+        try:
+            found = task._judged(meant, passes)
+        except Rejected as refused:
+            if not slows or self.parameters.limits_action != ACTION_RETIME or meant.plan_from >= meant.duration:
+                raise
+            moves = bool((np.abs(self.state.known[1:]) > SAME[1:]).any())
+            found = task._slowed(meant, passes, refused.message, self.bounds, moves=moves)
+            into = into if moves else 0.0
+        if why_slow:
+            not_fastest = Rejected(RejectionReason.NOT_FASTEST, f"points: {why_slow}")
+            found = found._replace(warnings=(not_fastest, *found.warnings))
+        kept = found.meant
+        if 0 < into < planned.duration:  # A later plan may begin, by its stamp, before this one does.
+            kept = planned.until(into).then(kept)
+        end = kept.end.position
+        if np.count_nonzero(self.floating | (end < bounds.position_min) | (end > bounds.position_max)):
+            kept = kept.moved(found.motion.end.position - end)
+        return found._replace(meant=kept)
+
+    def _ended(self, motion: Motion) -> Motion:
+        """Return a plan with its end at rest, in which joints that stop do so at once."""
+        parameters, bounds = self.parameters, self.bounds
+        if parameters.publish_end == END_STOP:
+            motion = stopped_at_end(motion, bounds, parameters.publish_rest_tolerance, parameters.joint_names)
+        if np.count_nonzero(self.stopped):
+            joints = np.flatnonzero(self.stopped).tolist()
+            motion = united({joint: fastest_stop(self.state.of(joint), bounds.of(joint)) for joint in joints}, motion)
+        return motion
+
+    def _judged(self, meant: Motion, passes: np.ndarray) -> Found:
         """Blend into a motion, which passes rows at times, s.
 
         A chunk may exceed limits if a motion within the limits stays near it. A complete plan has to pass its points.
@@ -136,9 +122,9 @@ class _Blend(NamedTuple):
 
         """
         warns, fault = self.parameters.limits_action == ACTION_WARN, ""
-        if at_points := self.task.plan.is_complete or not meant.with_accelerations or warns:
+        if at_points := self.plan.is_complete or not meant.with_accelerations or warns:
             fault = find_motion_violation(meant.valid, self.limits, steps=not self.keeps_limits)
-        motion = None if fault and not warns else self._followed(meant, np.inf if warns else self.task.most_apart)
+        motion = None if fault and not warns else self._followed(meant, np.inf if warns else self.most_apart)
         if motion is None:
             fault = fault or find_motion_violation(meant.valid, self.limits) or _NO_BLEND
         elif not fault and not (at_points and motion is meant):
@@ -148,7 +134,7 @@ class _Blend(NamedTuple):
             raise warnings[0]
         return Found(motion, meant, passes=passes, warnings=warnings)
 
-    def slowed(self, meant: Motion, passes: np.ndarray, fault: str, assumed: Bounds, *, moves: bool) -> Found:
+    def _slowed(self, meant: Motion, passes: np.ndarray, fault: str, assumed: Bounds, *, moves: bool) -> Found:
         """Blend into a motion that is slowed along its path because of a fault.
 
         `moves` says whether any joint does at the command. If none does, blend and plan are slowed together, so that
@@ -164,19 +150,19 @@ class _Blend(NamedTuple):
         try:
             slowed = slow(valid, rates, self.parameters.joint_names, marks=passes - begins)
             later = slowed.motion if meant.plan_from <= 0 else slowed.motion.from_time(-meant.plan_from)
-            found = self.judged(later._replace(start_ns=meant.start_ns), begins + slowed.passes)
+            found = self._judged(later._replace(start_ns=meant.start_ns), begins + slowed.passes)
         except Rejected as refused:
             fault = f"{fault}; it cannot be slowed (speeds as parts of the plan's): {refused.message}"
             raise Rejected(RejectionReason.LIMITS, fault) from None
         return found._replace(delay=later.duration - meant.duration)
 
     def _followed(self, motion: Motion, most_apart: np.ndarray | float = np.inf) -> Motion | None:
-        state, bounds = self.task.state, self.bounds
-        if self.task.plan.is_complete and motion.plan_from <= 0:
+        bounds, bandwidth = self.bounds, self.parameters.publish_bandwidth
+        if self.plan.is_complete and motion.plan_from <= 0:
             # If accelerations jump within a plan, it may also begin with a jump.
             orders = 2 if self.keeps_limits or not motion.with_accelerations else 3
-            if not (np.abs(state.beyond(motion.begin)) > SAME)[:orders].any():
+            if not (np.abs(self.state.beyond(motion.begin)) > SAME)[:orders].any():
                 return motion
         if self.keeps_limits or self.parameters.limits_action == ACTION_WARN:
             bounds = bounds.containing(*extremes(motion.valid)[:, 0])
-        return follow(state, motion, bounds, self.parameters.publish_bandwidth, self.task.floating, most_apart)
+        return follow(self.state, motion, bounds, bandwidth, self.floating, most_apart)

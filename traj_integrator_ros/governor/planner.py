@@ -80,9 +80,8 @@ class Planner:
         wake: Callable[[], None] = lambda: None,
     ) -> None:
         self._published, self._refuse, self._threads, self._wake = published, refuse, threads, wake
-        self._first: _Waiting | None = None
-        self._next: _Waiting | None = None
-        """The newest plan, which waits for the end of the work on the first one."""
+        self._waiting: list[_Waiting] = []
+        """A plan that waits or is in work, and perhaps the newest one, which waits for the end of that work."""
         self._refused: deque[tuple[Rejected, Plan]] = deque()
         self._trajectories: TrajectoryMaker | None = None
         self._kept: JointLimits | None = None
@@ -93,13 +92,13 @@ class Planner:
         if self._trajectories is not None and self._kept is None:
             self._kept = self._trajectories.limits
         self._parameters, self._trajectories = parameters, trajectories
-        if self._first is not None:
-            self._first.drop()
+        for one in self._waiting[:1]:
+            one.drop()
 
     @property
     def waits(self) -> bool:
         """Return whether a plan, or a change of limits, still waits for its effect on the controller."""
-        return self._first is not None or self._kept is not None
+        return bool(self._waiting) or self._kept is not None
 
     # Supervision
 
@@ -221,15 +220,15 @@ class Planner:
         self._require_possible(plan, now_ns)
         newest = _Waiting(plan)
         if self._comes_after(plan):
-            before, self._next = self._next, newest
-            if before is not None:
-                self._refuse(_superseded(), before.plan)
+            before, self._waiting[1:] = self._waiting[1:], [newest]
+            for one in before:
+                self._refuse(_superseded(), one.plan)
             return None
         made = self._made_in_time(newest, now_ns, clock)
         self.refuse(_superseded())
         self.tell_refused()
         if made is None:
-            self._first = newest
+            self._waiting = [newest]
         return made
 
     def possible(self, plan: Plan, now_ns: int) -> Future[Found]:
@@ -244,8 +243,8 @@ class Planner:
 
     def refuse(self, rejected: Rejected) -> None:
         """Refuse waiting plans; `tell_refused` informs their senders later."""
-        waiting, self._first, self._next = (self._first, self._next), None, None
-        for one in filter(None, waiting):
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
             one.drop()
             self._refused.append((rejected, one.plan))
 
@@ -254,16 +253,11 @@ class Planner:
         while self._refused:
             self._refuse(*self._refused.popleft())
 
-    def deactivate(self) -> None:
-        """Refuse waiting plans: they must not begin when the node is active again."""
-        self.refuse(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
-        self.tell_refused()
-
     def withdraw(self) -> None:
         """Forget a waiting plan, because its sender does not want it any more."""
-        if self._first is not None:
-            self._first.drop()
-        self._first, self._next = self._next, None
+        for one in self._waiting[:1]:
+            one.drop()
+        del self._waiting[:1]
 
     def _require_possible(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
         """Refuse a sequence older than the plan in execution (stale_sequence), and all plans in a brake or a stop."""
@@ -278,10 +272,9 @@ class Planner:
 
     def _go_on(self, now_ns: int, clock: Clock | None) -> ExecutableTrajectory | None:
         """Return the trajectory of the plan that waited, if it can begin now."""
-        first = self._first
-        if first is None or first.is_in_work:
+        if not self._waiting or self._waiting[0].is_in_work:
             return None
-        self._first, self._next = self._next, None
+        first = self._waiting.pop(0)
         try:
             self._published.guard.require_following()
             made = self._made_in_time(first, now_ns, clock)
@@ -289,14 +282,14 @@ class Planner:
             self._refuse(rejected, first.plan)
             return None
         if made is None:
-            self._first, self._next = first, self._first
+            self._waiting.insert(0, first)
         return made
 
     def _comes_after(self, plan: Plan) -> bool:
         """Return whether a plan waits for the work on a plan like it; goals and stops do not."""
-        if self._first is None or not self._first.is_in_work:
+        if not self._waiting or not self._waiting[0].is_in_work:
             return False
-        first = self._first.plan
+        first = self._waiting[0].plan
         alike = first.is_complete == plan.is_complete and not first.untimed and len(plan.steps) > len(first.steps) / 2
         return alike and GOALS not in (first.topic, plan.topic) and not stops_of(plan).all()
 
@@ -327,24 +320,23 @@ class Planner:
 
     def _begun(self, task: Task) -> Future[Found]:
         """Begin the work on a motion; it is over at once if it takes no time."""
-        maker = self._trajectories
         if self._threads is None:
-            return _at_once(maker.motion_to, task, slows=True)
+            return _at_once(task.motion, slows=True)
         if not task.plan.is_complete and len(task.plan.steps) <= _LONG:
-            work = _at_once(maker.motion_to, task, slows=False)
+            work = _at_once(task.motion, slows=False)
             refused = work.exception()
-            if refused is None or refused.reason is not RejectionReason.LIMITS or not maker.slows:
+            if refused is None or refused.reason is not RejectionReason.LIMITS or not self._trajectories.slows:
                 return work
-        work = self._threads.submit(maker.motion_to, task, slows=True)
+        work = self._threads.submit(task.motion, slows=True)
         work.add_done_callback(lambda _: self._wake())
         return work
 
 
-def _at_once(function: Callable[..., Found], *arguments: object, **named: object) -> Future[Found]:
+def _at_once(function: Callable[..., Found], **named: object) -> Future[Found]:
     """Call a function; return its result in the form that threads give."""
     work: Future[Found] = Future()
     try:
-        work.set_result(function(*arguments, **named))
+        work.set_result(function(**named))
     except Rejected as rejected:
         work.set_exception(rejected)
     return work

@@ -24,7 +24,7 @@ from .beginning import Beginning
 from .command import Command, require_begun
 from .executable import ExecutableTrajectory, require_written, schedule
 from .monitor import allowance_of
-from .planned_motion import Found, Task, motion_to
+from .planned_motion import Found, Task
 from .reference import reference, steps_of_rows, stops_of, with_standing
 from .slow import fastest, gently, slow
 
@@ -133,7 +133,8 @@ class TrajectoryMaker:
         if measured is not None:  # The robot may stand a little outside of a limit, and may come back.
             least, most = np.minimum(least, measured.position), np.maximum(most, measured.position)
         limits = self.limits.containing(least, most)
-        return Task(plan, read, begin_ns, state, stopped, floating, limits, self._most_apart, dropped)
+        given = self._most_apart, dropped, self._parameters, self.assumed.bounds
+        return Task(plan, read, begin_ns, state, stopped, floating, limits, *given)
 
     def _reader(
         self, plan: Plan, present: ExecutableTrajectory, begin_ns: int, begin: State
@@ -159,10 +160,6 @@ class TrajectoryMaker:
         found = fastest(rows, self.assumed.bounds.rates, self._parameters.joint_names)
         motion = stop.then(found.motion) if begins else found.motion
         return Reference(motion._replace(start_ns=begin_ns), begins + found.passes[1:], why_slow=found.why_slow)
-
-    def motion_to(self, task: Task, *, slows: bool) -> Found:
-        """Return the motion to a plan; see `motion_to`. Raises Rejected."""
-        return motion_to(task, self._parameters, self.assumed.bounds, slows=slows)
 
     def begun(self, task: Task, present: ExecutableTrajectory, now_ns: int) -> Task | None:
         """Return the task of a motion that was found, begun when it can; None if the command is elsewhere by then.

@@ -265,7 +265,7 @@ class TopicHandlers:
         """Stop handling input: refuse waiting sequences, stop a goal, and let no stop wait: nothing would send it."""
         with self._accounts.guard("deactivate"):
             now_ns, planner = self.read(), self.pipeline.planner
-            planner.deactivate()
+            planner.refuse(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
             self.goal_server.deactivate(now_ns)
             self.hand_over(planner.awaited_stop(now_ns))
         self.state = INACTIVE
