@@ -24,6 +24,8 @@ BEGIN_S = 10.0
 _BEGIN_NS = round(BEGIN_S * SECOND)
 _TICK_NS = 10_000_000
 """Period of the supervision, ns."""
+_ACKNOWLEDGED_NS = 7_000_000
+"""Time, ns, from sending a message until the middleware tells that it has arrived: that of Fast DDS on one machine."""
 _STOP_NS = 100_000
 """Time in which a stop is computed, ns."""
 Span = tuple[float, float]
@@ -94,6 +96,7 @@ class Simulated(Player):
         self._jitter, self._late_ns, self._tells = jitter, round(late * SECOND), tells
         self._report_is_next, self._reports_now = report_is_next, False
         self._busy_ns, self._arrived_ns = 0, dict.fromkeys(("states", "reports", "trajectories"), 0)
+        core.planner.arrives, self._tried = self._arrives, (None, 0)
         self._repeat(self._state, round(SECOND / states_hz))
         if reports_hz:
             self._repeat(self._report, round(SECOND / reports_hz))
@@ -207,6 +210,13 @@ class Simulated(Player):
     def _tick(self, at_ns: int) -> None:
         self._busy_ns = max(at_ns, self._busy_ns)
         self._publish(self.core.tick(self._busy_ns), self._busy_ns)
+
+    def _arrives(self, message: ExecutableTrajectory) -> bool:
+        """Send the motion in execution once more, and return whether the middleware has told that it arrived."""
+        if self._tried[0] is not message.motion:
+            self._tried = message.motion, self._ns
+            self._publish(message, self._busy_ns)
+        return not self._stalls() and self._ns - self._tried[1] >= _ACKNOWLEDGED_NS
 
     def _publish(self, made: ExecutableTrajectory | None, at_ns: int) -> ExecutableTrajectory | None:
         if made is None:

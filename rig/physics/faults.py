@@ -9,19 +9,14 @@ from ..table import Figures
 from .loop import Loop
 from .motions import course, policy
 
-_SILENCE_S = 0.45
-"""Longest silence of the robot, s, for which a stop waits."""
 _OF_VELOCITY = 0.4
 """Speed of courses in a stall, as a share of the limits of velocity."""
 
 
-def of_command(loop: Loop, begin: float, steps: np.ndarray | float = 0.0) -> Figures:
-    """Return figures of the command: its distance, and its fastest cycle as a share of the velocity limits.
-
-    The command may step by `steps`, rad, `[dof]`.
-    """
+def of_command(loop: Loop, begin: float) -> Figures:
+    """Return figures of the command: its distance, and its fastest cycle as a share of the velocity limits."""
     log = loop.log(begin)
-    speeds = np.maximum(np.abs(np.diff(log.command, axis=0)) - steps, 0.0) / loop.robot.period * 1e9
+    speeds = np.abs(np.diff(log.command, axis=0)) / loop.robot.period * 1e9
     return {
         "way": float(np.abs(log.command - log.command[0]).max()),
         "fastest": float((speeds / np.array(loop.robot.arm.velocity)).max()),
@@ -77,10 +72,7 @@ def stalled(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
 
 
 def stopped_in_a_stall(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
-    """As `stalled`, with a stop in the stall, which the controller may refuse on arrival; then a policy goes on.
-
-    A stop that is sent after 0.45 s of silence may be entered in its middle, at most as far off as joints go in it.
-    """
+    """As `stalled`, with a stop in the stall, which the controller may refuse on arrival; then a policy goes on."""
     begin, lasts = loop.now, random.uniform(0.05, 1.0)
     at = course(loop, 3 + seed, 4.0, begin + 0.3, _OF_VELOCITY)
     loop.stall = begin + 1.3, begin + 1.3 + lasts
@@ -90,12 +82,7 @@ def stopped_in_a_stall(loop: Loop, seed: int, *, random: np.random.Generator) ->
     stood = float(np.abs(loop.robot.reference.velocity).max())
     policy(loop, course(loop, 4 + seed, 2.0, loop.now + 0.3, 0.4), 2.5, seed=seed)
     loop.go(1.5)
-    velocity, acceleration, jerk = (
-        np.array(getattr(loop.robot.arm, name)) for name in ("velocity", "acceleration", "jerk")
-    )
-    speed = _OF_VELOCITY * velocity
-    stops_in = speed**2 / (2 * acceleration) + speed * acceleration / (2 * jerk)
-    return of_command(loop, begin, stops_in * (lasts > _SILENCE_S)) | {"moves": stood}
+    return of_command(loop, begin) | {"moves": stood}
 
 
 def misread(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:

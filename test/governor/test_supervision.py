@@ -90,11 +90,20 @@ def test_a_brake_does_not_wait_for_a_report_that_is_late(node):
     assert braked == [pytest.approx(1.0)], "joint states ended 0.5 s before"
 
 
-def test_a_brake_waits_for_a_second_in_which_nothing_is_heard_and_a_stop_for_half_of_it(node):
-    move(node, 0.0, 0.5, reports=True)
-    assert all(node.tick(NOW_S + time) is None for time in np.arange(0.5, 1.48, 0.01)), "the network may stand still"
-    assert node.published.guard.kind is RejectionReason.STATE_TOO_OLD
-    assert node.stop(NOW_S + 1.48) is not None
+@pytest.mark.parametrize("reports", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+def test_in_silence_brakes_and_stops_wait_until_the_motion_arrives_again_or_for_a_second(node, reports, asked):
+    move(node, 0.0, 0.5, reports=reports)
+    own, tried, there = node.published.last, [], []
+    node.pipeline.planner.arrives = lambda again: tried.append(again) or bool(there)
+    assert node.stop(NOW_S + 0.6) is None if asked else node.tick(NOW_S + 0.6) is None
+    assert all(node.tick(NOW_S + time) is None for time in np.arange(0.61, 0.93, 0.01)) and not tried
+    assert all(node.tick(NOW_S + time) is None for time in np.arange(1.0, 1.48, 0.01)), "the network may stand still"
+    assert {(one.motion, one.points, one.stamp_ns) == (own.motion, own.points, own.stamp_ns) for one in tried} == {True}
+    if not asked:
+        assert node.published.guard.kind is RejectionReason.STATE_TOO_OLD
+        there.append(True)
+    assert node.tick(NOW_S + (1.5 if asked else 1.48)) is not None
 
 
 @pytest.mark.parametrize("asked", ["plan", "stop"])

@@ -299,6 +299,13 @@ class Command:
         """The motion that was sent and is executed, unless reports show otherwise; None if there is none."""
         return next((one for one in self._own if not one.is_lost), self.last)
 
+    def again(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Return the motion in execution as a message that changes nothing, however late; None if there is none."""
+        own, clock = self.own, self.motion_clock
+        if own is None or own.points is None or clock.is_scaled:
+            return None
+        return replace(own, stamp_ns=self.clock.set_ns + own.start_ns + clock.behind_ns(now_ns))
+
     def is_moving(self, now_ns: int) -> bool:
         """Return whether the motion in execution is not over."""
         own = self.own

@@ -25,6 +25,8 @@ Clock = Callable[[], int]
 """Returns the present time, ns."""
 Refuse = Callable[[Rejected, Plan], None]
 """Called with plans that were accepted, had to wait, and were then refused."""
+Arrives = Callable[[ExecutableTrajectory], bool]
+"""Sends the motion in execution once more, if it has not done so yet, and returns whether it has arrived."""
 THREADS = 4
 """Number of threads: two plans may be in work, while two that were dropped come to their end."""
 _MAKING = 2.0
@@ -34,7 +36,7 @@ _LONG = 256
 _RESTARTS_S = 0.16
 """Time, s, within which a controller restarts: the arm stands, and would execute a brake from its middle."""
 _STOP_WAITS_S = 0.45
-"""Longest silence, s, in which a stop that was asked for waits, and without reports any brake; 0.5 s of it brake."""
+"""Silence, s, in which brakes and stops wait; then it is tried whether messages arrive. 0.5 s of it brake."""
 
 
 @dataclass(eq=False)
@@ -83,6 +85,7 @@ class Planner:
         self._waiting: list[_Waiting] = []
         """A plan that waits or is in work, and perhaps the newest one, which waits for the end of that work."""
         self._refused: deque[tuple[Rejected, Plan]] = deque()
+        self.arrives: Arrives = lambda _: True
         self._trajectories: TrajectoryMaker | None = None
         self._kept: JointLimits | None = None
         """The limits before a change, until the motion in execution has been compared with the new ones."""
@@ -195,18 +198,24 @@ class Planner:
     def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
         """Return the fastest stop; None as long as it has to wait.
 
-        A stop that a network holds up would be executed from its middle: it is sent as soon as anything comes.
+        A stop that a network holds up would be executed from its middle: it is sent as soon as anything comes, or as
+        soon as the motion in execution, which changes nothing, arrives once more.
         """
         command, guard = self._published, self._published.guard
-        waits_s = _STOP_WAITS_S if command.report is None or guard.stopped_until_rest else CUT_OFF_S
         guard.stop_waits, silent_s = True, command.silence_s(now_ns)
-        if not 0 < silent_s < waits_s:
-            with suppress(NotYet):
-                stop, guard.stop_waits = self._trajectories.stop(now_ns), False
-                if command.report is None and silent_s:
-                    command.doubt()
-                return stop
+        if 0 < silent_s < CUT_OFF_S and (silent_s < _STOP_WAITS_S or not self._arrives(now_ns)):
+            return None
+        with suppress(NotYet):
+            stop, guard.stop_waits = self._trajectories.stop(now_ns), False
+            if command.report is None and silent_s:
+                command.doubt()
+            return stop
         return None
+
+    def _arrives(self, now_ns: int) -> bool:
+        """Return whether the motion in execution arrives again; True if it cannot be sent as it was."""
+        again = self._published.again(now_ns)
+        return again is None or self.arrives(again)
 
     # Plans
 

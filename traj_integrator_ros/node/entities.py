@@ -106,7 +106,8 @@ class Entities:
         """When a controller was looked for last, s of the steady clock, and what was found."""
         with ExitStack() as self._owned:
             # Publishers first: input may arrive, and be answered, as soon as its subscription exists.
-            self.joint_trajectory = self._publisher(JointTrajectory, "~/joint_trajectory")
+            # Only the newest counts. With a depth of 1, Fast DDS asks at once whether it has arrived: see `arrived`.
+            self.joint_trajectory = self._publisher(JointTrajectory, "~/joint_trajectory", 1)
             self.trajectory_batch = self._publisher(TrajectoryBatch, "~/trajectory_batch")
             self.rejections = self._publisher(Rejection, "~/rejections", _REJECTIONS_DEPTH)
             self.joint_states = self._polled(JointState, "joint_states")

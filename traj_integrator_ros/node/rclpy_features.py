@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from lifecycle_msgs.srv import ChangeState, GetAvailableStates, GetAvailableTransitions, GetState
+from rclpy.duration import Duration
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
+from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 
 _LONGEST_WAY_S = 5e-3
 """Longest transport of a request on one machine, s: if stamps show a longer one, the clocks may differ."""
+_AT_ONCE = Duration()
 _LIFECYCLE_ANSWERS = "_LifecycleNodeMixin__on_{}"
 """Names of rclpy's private callbacks, which another release may change."""
 _LIFECYCLE_SERVICES = {
@@ -35,6 +38,14 @@ def request_age_s(header: object) -> float:
     on_its_way_s = (received_ns - sent_ns) * 1e-9
     age_s = (time.time_ns() - received_ns) * 1e-9 + (on_its_way_s if 0 <= on_its_way_s <= _LONGEST_WAY_S else 0.0)
     return max(age_s, 0.0)
+
+
+def arrived(publisher: Publisher) -> bool:
+    """Return whether all reliable subscribers have received what was published; True where nobody can tell."""
+    try:
+        return publisher.wait_for_all_acked(_AT_ONCE)
+    except (AttributeError, rclpy_implementation.RCLError):  # Releases before Humble, or another middleware.
+        return True
 
 
 def lifecycle_answers() -> dict[str, Callable] | None:

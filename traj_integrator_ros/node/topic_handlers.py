@@ -39,6 +39,7 @@ from .entities import QUIET_PERIOD_S, RESTING_PERIOD_S, SUPERVISION_PERIOD_S, En
 from .goal_server import GoalServer
 from .intake import AT_ONCE, CALL_WAITS_S, MOST_READ, Call, Message, age_ns
 from .priority import come_after
+from .rclpy_features import arrived
 from .services import Services
 from .states import States
 
@@ -98,6 +99,7 @@ class TopicHandlers:
         warn, refuse = accounts.let_through, self._refuse_waiting
         self.pipeline = Executor(parameters, engine, published, warn, refuse, self._threads, self.wake, self.beside)
         self.pipeline.batches.warm_up()
+        self.pipeline.planner.arrives, self._tried = self._arrives, None
         self.state = INACTIVE
         """State of the lifecycle: input is accepted only while it is active."""
         self.controller_was: set[ControllerStatus] = set()
@@ -243,13 +245,23 @@ class TopicHandlers:
         self.pipeline.planner.tell_refused()
 
     def _publish(self, trajectory: ExecutableTrajectory) -> None:
-        """Publish a trajectory and record it as the motion to continue; nothing else publishes one."""
+        """Publish a trajectory and record it as the motion to continue; but for `_arrives`, nothing publishes one."""
         trajectory = self._published.timed(trajectory, self.now_ns())
-        message = self._writer.serialize(trajectory.points, divmod(trajectory.stamp_ns, SECOND_NS))
-        self.entities.joint_trajectory.publish(message)
+        self._send(trajectory)
         self._published.record(trajectory, self.now_ns())
         if trajectory.topic == GOALS:
             self.goal_server.goals.published(trajectory)
+
+    def _send(self, trajectory: ExecutableTrajectory) -> None:
+        message = self._writer.serialize(trajectory.points, divmod(trajectory.stamp_ns, SECOND_NS))
+        self.entities.joint_trajectory.publish(message)
+
+    def _arrives(self, trajectory: ExecutableTrajectory) -> bool:
+        """Publish the motion in execution once more, and return whether all subscribers have received it."""
+        if self._tried is not trajectory.motion:
+            self._tried = trajectory.motion
+            self._send(trajectory)
+        return arrived(self.entities.joint_trajectory)
 
     def reconfigure(self, parameters: NodeParameters) -> None:
         """Continue with other parameters; the motion in execution is brought within their limits at once."""
