@@ -11,13 +11,12 @@ from ..execution.complete import played
 from ..execution.interpolant import fit
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State
+from ..execution.polynomials import powers_of
 from ..execution.rows import Reference
 from ..execution.tolerances import ROUNDING
-from ..limits.joint_limits import JointLimits, forward_rows
+from ..limits.joint_limits import JointLimits
 from ..requests.plan import Plan
 
-_NO_LIMIT = 1e9
-"""Value of a missing limit: infinite ones would make differences of infinities."""
 _SHORTEST_STEP_S = 1e-3
 """Cycle of a controller, s: positions that are closer in time say nothing about a velocity."""
 _LONGEST_STEP_S = 60.0
@@ -44,11 +43,11 @@ _SWUNG_VELOCITY = 0.13
 """Largest excess of the polynomial's velocity over that of such a motion, divided by acceleration and step."""
 _OF_VELOCITY = 0.1
 """Largest excess of the polynomial's velocity as a share of the limit, for steps of any length."""
-_OF_MEAN = 1.03
-"""Factor on a limit of acceleration for the means of steps, which such velocities cause."""
-_AT_POINT = 1.3
-"""Factor on a limit of acceleration at points. Where the acceleration of a time parameterization jumps from one limit
-to the other, the spline through its grid reaches 3 - sqrt(3) times the limit.
+_OF_MEANS = {"velocity": 1 + _OFF, "acceleration": 1.03, "deceleration": 1.03}
+"""Factors on limits of velocities at points, and of mean accelerations of steps, which such velocities cause."""
+_AT_POINTS = {"acceleration": 1.3, "deceleration": 1.3, "jerk": 1.0}
+"""Factors on limits of accelerations at points, and of their changes. Where the acceleration of a time parameterization
+jumps from one limit to the other, the spline through its grid reaches 3 - sqrt(3) times the limit.
 """
 
 
@@ -170,12 +169,18 @@ def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.nd
 
 def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: np.ndarray) -> bool:
     """Return whether the controller's polynomials exceed the limits by no more than `_SWUNG` explains."""
-    given = {name: getattr(limits, name) for name in _SWUNG}
-    loose = {name: _SWUNG[name] * most for name, most in given.items() if most is not None}
+    loose = _times(limits, _SWUNG)
     if limits.velocity is not None:
         swing = _SWUNG_VELOCITY * assumed.acceleration * motion.steps.max()
-        loose["velocity"] = loose["velocity"] + np.minimum(swing, _OF_VELOCITY * assumed.velocity)
-    return not find_motion_violation(motion, replace(limits, **loose).containing(begin, begin), steps=False)
+        loose = replace(loose, velocity=loose.velocity + np.minimum(swing, _OF_VELOCITY * assumed.velocity))
+    return not find_motion_violation(motion, loose.containing(begin, begin), steps=False)
+
+
+def _times(limits: JointLimits, factors: dict[str, float]) -> JointLimits:
+    """Return limits multiplied by factors, by name; rates that have none are unlimited."""
+    rates = {name: getattr(limits, name) for name in _SWUNG}
+    some = {name: None if most is None or name not in factors else factors[name] * most for name, most in rates.items()}
+    return replace(limits, **some)
 
 
 def _keeps_at_points(said: Motion, limits: JointLimits, begins: np.ndarray) -> bool:
@@ -186,40 +191,21 @@ def _keeps_at_points(said: Motion, limits: JointLimits, begins: np.ndarray) -> b
     accelerations, the first one from the acceleration `begins`, keep the limit of jerk. Velocities may exceed limits by
     a little, and accelerations at points by more, since a time parameterization keeps limits on a grid only.
     """
-    position, velocity, acceleration = said.states
-    dof, h, v, w = said.dof, said.steps[:, None], velocity[:-1], velocity[1:]
-    fastest, speeding, of_jerk = (
-        np.minimum(np.full(dof, _NO_LIMIT) if limit is None else limit, _NO_LIMIT)
-        for limit in (limits.velocity, limits.acceleration, limits.jerk)
-    )
-    slowing = speeding if limits.forward is None else np.minimum(-limits.forward[0], _NO_LIMIT)
-    off = ROUNDING * (1 + np.abs(position).max())
-    if (np.abs(velocity) > fastest * (1 + _OFF)).any():
+    (position, velocity, acceleration), h = said.states, said.steps[:, None]
+    at, mean = said.knots, np.diff(velocity, axis=0) / h
+    held = Motion(at, powers_of([0 * mean, velocity[:-1], mean / 2]))
+    if not said.with_accelerations:  # The mean is that of the middle of a step.
+        at = np.concatenate([[0.0], at[:-1] + said.steps / 2, at[-1:]])
+        acceleration = np.vstack([mean[:1], mean, mean[-1:]])
+    acceleration[0], acceleration[-1] = begins, 0.0
+    speeds, jerk = held.states_at(at[:-1], 2)[1], np.diff(acceleration, axis=0) / np.diff(at)[:, None]
+    linear = Motion(at, powers_of([0 * jerk, speeds, acceleration[:-1] / 2, jerk / 6]))
+    anywhere = replace(limits, position_min=None, position_max=None)
+    judged = (held, _times(anywhere, _OF_MEANS)), (linear, _times(anywhere, _AT_POINTS))
+    if any(find_motion_violation(*one, steps=False) for one in judged):
         return False
-    mean = (w - v) / h
-    checked = (mean, v + w, _OF_MEAN, off / h), (acceleration, velocity, _AT_POINT, 0.0)
-    for rates, speeds, factor, room in checked[: 1 + said.with_accelerations]:
-        forward = forward_rows(rates, speeds, (-slowing, speeding))
-        if ((forward < -factor * slowing - room) | (forward > factor * speeding + room)).any():
-            return False
-    distance, most = np.diff(position, axis=0), np.maximum(speeding, slowing) * (1 + limits.slack)
-    room = off + _OFF * h * np.minimum(np.abs(velocity).max(axis=0), fastest)
-    if any((sign * distance > _longest(sign * v, sign * w, h, fastest, most) + room).any() for sign in (1, -1)):
-        return False
-    if said.with_accelerations:
-        changes, over = np.diff(acceleration, axis=0), h
-        ends = np.abs([acceleration[0] - begins, acceleration[-1]]), 0.0
-    else:
-        changes, over = np.diff(mean, axis=0), (h[1:] + h[:-1]) / 2
-        ends = np.abs([mean[0] - begins, mean[-1]]), np.array([h[0], h[-1]]) / 2
-    is_limited, room = of_jerk < _NO_LIMIT, limits.slack * most  # Equality is no violation.
-    of_jerk = of_jerk * (1 + limits.slack)
-    jumps = (np.abs(changes) > of_jerk * over + room).any(axis=0) | (ends[0] > of_jerk * ends[1] + room).any(axis=0)
-    return not (is_limited & jumps).any()
-
-
-def _longest(v: np.ndarray, w: np.ndarray, h: np.ndarray, fastest: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Return the longest distance from velocity v to w in the time h, within a velocity and an acceleration."""
-    peak = np.minimum((v + w + most * h) / 2, fastest)
-    changing = (2 * peak - v - w) / most
-    return (2 * peak**2 - v**2 - w**2) / (2 * most) + peak * (h - changing)
+    fastest, most = (np.inf if one is None else one for one in (limits.velocity, limits.acceleration))
+    most = most if limits.forward is None else np.maximum(*np.abs(limits.forward))
+    way, room = np.diff(position, axis=0), ROUNDING + _OFF * h * np.minimum(np.abs(velocity).max(axis=0), fastest)
+    further = np.abs(way - h * (velocity[:-1] + velocity[1:]) / 2) - h**2 * (most - mean**2 / most) / 4
+    return not ((np.abs(way) > h * fastest + room) | (further > room)).any()
