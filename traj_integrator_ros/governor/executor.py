@@ -35,9 +35,6 @@ from .planner import Planner, Refuse
 from .sampled import Samples
 from .trajectories import TrajectoryMaker
 
-Warn = Callable[[Rejected], None]
-"""Called with violations that are executed nevertheless (limits.action = warn)."""
-
 
 class Executor:
     """Makes commands from input; holds the latest joint state, and the last published motion.
@@ -50,8 +47,8 @@ class Executor:
         parameters: the node's configuration.
         engine: for its device; by default, that of the parameters.
         published: the last published motion; by default, there is none.
-        warn: see `Warn`; by default, violations are ignored.
-        refuse: see `Refuse`; by default, `warn` is called.
+        warn: called with violations that are executed nevertheless (limits.action = warn).
+        refuse: called with plans that had to wait and were then refused; by default, `warn` is called.
         threads: search for the motions to plans; by default, the caller's thread does.
         wake: called, in any thread, when such a search is over.
         beside: runs what takes long with large batches; by default, at once.
@@ -63,7 +60,7 @@ class Executor:
         parameters: NodeParameters,
         engine: TrajectoryIntegrator | None = None,
         published: Command | None = None,
-        warn: Warn = lambda rejected: None,
+        warn: Callable[[Rejected], None] = lambda rejected: None,
         refuse: Refuse | None = None,
         threads: Threads | None = None,
         wake: Callable[[], None] = lambda: None,
@@ -110,13 +107,10 @@ class Executor:
     def execute(
         self, plan: Actions | Positions, now_ns: int, clock: Callable[[], int] | None = None
     ) -> ExecutableTrajectory | None:
-        """Execute a plan, from `publish.lead_time` on; returns None if it has to wait, and `tick` begins it.
+        """Execute a plan of joints in the order of the parameters, from `publish.lead_time` on.
 
-        Args:
-            plan: joints in the order of the parameters.
-            now_ns: the time.
-            clock: returns the time again: a motion that is already due when it has been made is made once more.
-
+        Returns None if it has to wait, and `tick` begins it. A `clock` returns the time again: a motion that is already
+        due when it has been made is made once more.
         """
 
         def later() -> int:

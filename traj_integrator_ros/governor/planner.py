@@ -21,6 +21,7 @@ from .planned_motion import Found, Task
 from .reference import stops_of
 from .trajectories import TrajectoryMaker
 
+_SUPERSEDED = Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun")
 Clock = Callable[[], int]
 """Returns the present time, ns."""
 Refuse = Callable[[Rejected, Plan], None]
@@ -74,13 +75,7 @@ class Planner:
 
     """
 
-    def __init__(
-        self,
-        published: Command,
-        refuse: Refuse,
-        threads: Threads | None = None,
-        wake: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, published: Command, refuse: Refuse, threads: Threads | None, wake: Callable[[], None]) -> None:
         self._published, self._refuse, self._threads, self._wake = published, refuse, threads, wake
         self._waiting: list[_Waiting] = []
         """A plan that waits or is in work, and perhaps the newest one, which waits for the end of that work."""
@@ -95,7 +90,7 @@ class Planner:
         if self._trajectories is not None and self._kept is None:
             self._kept = self._trajectories.limits
         self._parameters, self._trajectories = parameters, trajectories
-        for one in self._waiting[:1]:
+        for one in self._waiting:
             one.drop()
 
     @property
@@ -231,10 +226,10 @@ class Planner:
         if self._comes_after(plan):
             before, self._waiting[1:] = self._waiting[1:], [newest]
             for one in before:
-                self._refuse(_superseded(), one.plan)
+                self._refuse(_SUPERSEDED, one.plan)
             return None
-        made = self._made_in_time(newest, now_ns, clock)
-        self.refuse(_superseded())
+        made = self._made(newest, now_ns, clock)
+        self.refuse(_SUPERSEDED)
         self.tell_refused()
         if made is None:
             self._waiting = [newest]
@@ -286,7 +281,7 @@ class Planner:
         first = self._waiting.pop(0)
         try:
             self._published.guard.require_following()
-            made = self._made_in_time(first, now_ns, clock)
+            made = self._made(first, now_ns, clock)
         except Rejected as rejected:
             self._refuse(rejected, first.plan)
             return None
@@ -296,21 +291,15 @@ class Planner:
 
     def _comes_after(self, plan: Plan) -> bool:
         """Return whether a plan waits for the work on a plan like it; goals and stops do not."""
-        if not self._waiting or not self._waiting[0].is_in_work:
+        if not any(one.is_in_work for one in self._waiting):
             return False
         first = self._waiting[0].plan
         alike = first.is_complete == plan.is_complete and not first.untimed and len(plan.steps) > len(first.steps) / 2
         return alike and GOALS not in (first.topic, plan.topic) and not stops_of(plan).all()
 
-    def _made_in_time(self, waiting: _Waiting, now_ns: int, clock: Clock | None) -> ExecutableTrajectory | None:
-        """Return what `_made` does, made once more if it is due by the time at which it has been made."""
-        made = self._made(waiting, now_ns)
-        later_ns = now_ns if made is None or clock is None else clock()
-        if later_ns == now_ns or made.due_ns >= self._published.motion_clock.at(later_ns):
-            return made
-        return self._made(waiting, later_ns, _MAKING * (later_ns - now_ns) * NANOSECOND_S)
-
-    def _made(self, waiting: _Waiting, now_ns: int, making: float = 0.0) -> ExecutableTrajectory | None:
+    def _made(
+        self, waiting: _Waiting, now_ns: int, clock: Clock | None = None, making: float = 0.0
+    ) -> ExecutableTrajectory | None:
         """Return the trajectory of a plan, which may take `making` s; None while it cannot begin. Raises Rejected."""
         maker = self._trajectories
         try:
@@ -325,7 +314,11 @@ class Planner:
             waiting.work, waiting.begun_ns = self._begun(task), now_ns
         if not waiting.work.done():
             return None
-        return maker.executable(task, waiting.work.result(), present, now_ns, waiting.plan)
+        made = maker.executable(task, waiting.work.result(), present, now_ns, waiting.plan)
+        took_ns = 0 if clock is None else clock() - now_ns
+        if not took_ns or made.due_ns >= self._published.motion_clock.at(now_ns + took_ns):
+            return made
+        return self._made(waiting, now_ns + took_ns, making=_MAKING * took_ns * NANOSECOND_S)
 
     def _begun(self, task: Task) -> Future[Found]:
         """Begin the work on a motion; it is over at once if it takes no time."""
@@ -349,8 +342,3 @@ def _at_once(function: Callable[..., Found], **named: object) -> Future[Found]:
     except Rejected as rejected:
         work.set_exception(rejected)
     return work
-
-
-def _superseded() -> Rejected:
-    """Return the refusal of a plan that a newer one replaces before it begins."""
-    return Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun")
