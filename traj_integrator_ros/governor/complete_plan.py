@@ -36,13 +36,9 @@ _OFF = 0.01
 """Excess of a velocity at a point over its limit that is allowed, as a share of it: time parameterizations keep limits
 at the points of a grid, and between these to about that much.
 """
-_SWUNG = {"velocity": 1 + _OFF, "acceleration": 2.0, "deceleration": 2.0, "jerk": 2.2}
+_SWUNG = {"velocity": 1.1, "acceleration": 2.0, "deceleration": 2.0, "jerk": 2.2}
 """Largest ratios of the controller's polynomial to a motion whose acceleration (and jerk) jumps up to twice in a step.
 """
-_SWUNG_VELOCITY = 0.13
-"""Largest excess of the polynomial's velocity over that of such a motion, divided by acceleration and step."""
-_OF_VELOCITY = 0.1
-"""Largest excess of the polynomial's velocity as a share of the limit, for steps of any length."""
 _OF_MEANS = {"velocity": 1 + _OFF, "acceleration": 1.03, "deceleration": 1.03}
 """Factors on limits of velocities at points, and of mean accelerations of steps, which such velocities cause."""
 _AT_POINTS = {"acceleration": 1.3, "deceleration": 1.3, "jerk": 1.0}
@@ -74,7 +70,9 @@ def complete_motion(plan: Plan, before: State, limits: JointLimits, assumed: Bou
     position = np.vstack([before.position if plan.start is None else plan.start.position, plan.actions])
     said, of_rates_s = _said(plan, position, before), np.inf
     if said is not None:
-        if _swings_little(said, limits, assumed, position[0]) and _keeps_at_points(said, limits, before.acceleration):
+        loose = _times(limits, _SWUNG).containing(position[0], position[0])
+        is_near = not find_motion_violation(said, loose, steps=False)
+        if is_near and _keeps_at_points(said, limits, before.acceleration):
             return Reference(said, plan.ends, keeps_limits=True)
         # Cubics cannot keep a limit of jerk.
         if (plan.steps >= _SHORTEST_STEP_S).all() and (said.with_accelerations or limits.jerk is None or not slows):
@@ -165,15 +163,6 @@ def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.nd
     last = int(np.flatnonzero(distance.any(axis=1)).max(initial=0))
     least[last] = max(least[last], _STOPPING * np.sqrt(2 * distance[last] / assumed.stopping).max())
     return np.where(least <= _LONGEST_STEP_S, np.maximum(steps, least), steps)
-
-
-def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: np.ndarray) -> bool:
-    """Return whether the controller's polynomials exceed the limits by no more than `_SWUNG` explains."""
-    loose = _times(limits, _SWUNG)
-    if limits.velocity is not None:
-        swing = _SWUNG_VELOCITY * assumed.acceleration * motion.steps.max()
-        loose = replace(loose, velocity=loose.velocity + np.minimum(swing, _OF_VELOCITY * assumed.velocity))
-    return not find_motion_violation(motion, loose.containing(begin, begin), steps=False)
 
 
 def _times(limits: JointLimits, factors: dict[str, float]) -> JointLimits:
