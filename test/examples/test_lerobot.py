@@ -128,6 +128,24 @@ def test_single_actions_are_one_motion_less_than_a_period_later(closed: Callable
     assert np.abs(both.simulated.commands[both.begin :, 2]).max() < 2.5 * 0.15 * (np.pi / 2) ** 2
 
 
+def test_actions_that_stop_coming_end_at_rest_and_later_ones_go_on(closed: Callable[..., Closed]) -> None:
+    both, sent = closed(), []
+
+    def act() -> None:
+        sent.append(0.02 * (len(sent) + 1))
+        both.arm.send(sent[-1] * np.ones(3))
+
+    both.play(1.5, PERIOD_S, act)
+    assert both.simulated.commands[-1, 1, 0] > 0.1, "it moves"
+    both.play(1.5)
+    both.simulated.assert_at_rest()
+    where = both.simulated.place[0]
+    assert where == pytest.approx(sent[-1], abs=2e-3), "at the last action"
+    both.play(1.5, PERIOD_S, act)
+    assert both.arm.pace.late == 1 and both.simulated.place[0] > where + 0.1
+    both.simulated.assert_within(LIMITS, both.begin)
+
+
 @pytest.mark.parametrize(
     ("given", "within"),
     [({}, LIMITS), ({"limits__acceleration": [], "limits__jerk": []}, {"v": 2.0, "a": 20.0, "j": 200.0})],
