@@ -42,7 +42,7 @@ def main() -> int:
             kept_file = RESULTS / machine_name() / f"{name}.json"
             report.write(list({**report.read(kept_file), **{report.key(row): row for row in rows}}.values()), kept_file)
         for row in report.missed(rows):
-            print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or row.get('limit') or 'itself'}")
+            print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or 'itself'}")
     print(*failures, sep="\n", file=sys.stderr)
     return 1 if failures else 0
 

@@ -15,6 +15,7 @@ from .registry import Case, Check, Contender, Run
 
 DT = 0.02
 HORIZON, DOF = 32, 7
+COPY = "copy of the same bytes"
 CHECKED = 100
 """Number of trajectories of a batch that are checked."""
 Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
@@ -67,7 +68,7 @@ class Problem:
         def check(copied: object) -> None:
             assert all(map(torch.equal, copied, sources)), "a copy differs"
 
-        return Contender("copy of the same bytes", run, check)
+        return Contender(COPY, run, check)
 
     def case(self, name: str, ours: Contender, *peers: Contender, **options: object) -> Case:
         """A case of this size."""

@@ -47,12 +47,11 @@ class Case:
     dof: int
     ours: Contender
     peers: tuple[Contender, ...] = ()
-    limit: Contender | None = None
-    """A limit that no implementation can beat by much, for example a copy of the same bytes."""
+    """Others, and limits that no implementation can beat by much, for example a copy of the same bytes."""
     dtype: str = "float32"
     device: str = "cpu"
     targets: dict[str, float] = field(default_factory=dict)
-    """Least ratio peer / ours by the peer's name; "limit" stands for the limit."""
+    """Least ratio peer / ours by the peer's name."""
     added_targets_us: dict[str, float] = field(default_factory=dict)
     """Largest allowed difference from a peer, us, by the peer's name."""
     rounds: int | None = None
@@ -64,8 +63,8 @@ class Case:
 
     @property
     def contenders(self) -> list[Contender]:
-        """Our contender, the peers and the limit."""
-        return [self.ours, *self.peers, *([self.limit] if self.limit else [])]
+        """Our contender and the peers."""
+        return [self.ours, *self.peers]
 
 
 class CannotRun(Exception):

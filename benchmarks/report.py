@@ -15,7 +15,7 @@ from .timing import Timing
 
 Row = dict[str, object]
 
-_VERDICTS = ("met", "limit_met", "added_met", "most_met", "worst_met")
+_VERDICTS = ("met", "added_met", "most_met", "worst_met")
 
 
 def rows_of(suite: str, case: Case, timings: list[Timing]) -> list[Row]:
@@ -31,13 +31,6 @@ def rows_of(suite: str, case: Case, timings: list[Timing]) -> list[Row]:
     if case.worst_us is not None:
         shared |= {"p99_us": _digits(ours.p99_us), "worst_us": _digits(ours.worst_us)}
         shared |= {"worst_most_us": case.worst_us, "worst_met": ours.worst_us <= case.worst_us}
-    limited: Row = {"limit_us": None, "of_limit": None}
-    if case.limit is not None:
-        limit_us = others.pop().median_us
-        of_limit = limit_us / ours.median_us
-        limited = {"limit": case.limit.name, "limit_us": _digits(limit_us), "of_limit": _digits(of_limit)}
-        if "limit" in case.targets:
-            limited |= {"limit_target": case.targets["limit"], "limit_met": of_limit >= case.targets["limit"]}
     rows = []
     for peer, timing in zip(case.peers, others, strict=True):
         ratio, added = timing.median_us / ours.median_us, ours.median_us - timing.median_us
@@ -47,8 +40,8 @@ def rows_of(suite: str, case: Case, timings: list[Timing]) -> list[Row]:
         if peer.name in case.added_targets_us:
             most = case.added_targets_us[peer.name]
             row |= {"added_us": _digits(added), "added_target_us": most, "added_met": added <= most}
-        rows.append({**shared, **row, **limited})
-    return rows or [{**shared, "peer": None, "peer_us": None, "ratio": None, **limited}]
+        rows.append({**shared, **row})
+    return rows or [{**shared, "peer": None, "peer_us": None, "ratio": None}]
 
 
 def table(rows: list[Row], *, heads: bool = True) -> str:
@@ -63,13 +56,12 @@ def _lines(row: Row) -> list[str]:
     head += f"{'±' + format(row['ours_spread'], '.0%'):>4}"
     lines = []
     if row["peer"] is not None:
-        line = f"{head} {row['peer']:30} {_time(row['peer_us'])} {row['ratio']:7.2f}x {_target(row, '', 'x')}"
+        line = f"{head} {row['peer']:30} {_time(row['peer_us'])} {row['ratio']:7.2f}x "
+        if "target" in row:
+            line += f">= {row['target']:g}x {_met(row['met'])}"
         if "added_us" in row:
             line += f" {row['added_us']:+.0f} us, <= +{row['added_target_us']:g} us {_met(row['added_met'])}"
         lines.append(line)
-    if row.get("limit") is not None and (row["peer"] is None or "limit_target" in row):
-        limit = f"{row['limit']:30} {_time(row['limit_us'])} {row['of_limit']:7.2f}  {_target(row, 'limit_', ' of it')}"
-        lines.append(f"{head} {limit}")
     if "most_us" in row:
         lines.append(f"{head} {'most':30} {_time(row['most_us'])} {_met(row['most_met']):>21}")
     if "worst_most_us" in row:
@@ -77,11 +69,6 @@ def _lines(row: Row) -> list[str]:
         most = f"<= {row['worst_most_us'] / 1e3:g} ms {_met(row['worst_met'])}"
         lines.append(f"{head} {'slowest':30} {_time(row['worst_us'])} {most}")
     return lines or [head]
-
-
-def _target(row: Row, prefix: str, unit: str) -> str:
-    target = row.get(f"{prefix}target")
-    return "" if target is None else f">= {target:g}{unit} {_met(row[f'{prefix}met'])}"
 
 
 def _met(met: object) -> str:

@@ -20,7 +20,7 @@ from traj_integrator_ros.kernels.integration_utils import (
     jit_tensor_step_pos_clique,
 )
 
-from ..problems import DOF, DT, HORIZON, Problem, Step
+from ..problems import COPY, DOF, DT, HORIZON, Problem, Step
 from ..registry import Case, Run
 
 # Least speed-up over the matrix form, forward and torch.autograd.grad, by batch.
@@ -49,13 +49,12 @@ def cpu_kernels(quick: bool) -> Iterator[Case]:
     for batch, target in MATRIX_TARGETS.items():
         problem = Problem("clique", batch, HORIZON, DOF, starts=True)
         published, function = problem.by_autograd("matrix form", matrix_form), problem.by_autograd("clique_step")
-        targets = {published.name: target}
-        yield problem.case(name, problem.by_autograd(), published, limit=problem.copies(2), targets=targets)
+        yield problem.case(name, problem.by_autograd(), published, targets={published.name: target})
         mine = problem.by_autograd("ours", dropin_step(problem))
         yield problem.case(f"drop-in {name}", mine, function, published, targets={function.name: DROPIN_TARGET})
     problem = Problem("clique", 10_000, HORIZON, DOF, starts=True)
-    mine, targets = problem.by_calling("ours", borrowed_memory(problem)), {"limit": COPY_TARGET}
-    yield problem.case("clique, both ways, reused buffers", mine, limit=problem.copies(2), targets=targets)
+    mine, targets = problem.by_calling("ours", borrowed_memory(problem)), {COPY: COPY_TARGET}
+    yield problem.case("clique, both ways, reused buffers", mine, problem.copies(2), targets=targets)
 
 
 def borrowed_memory(problem: Problem) -> Run:

@@ -10,7 +10,7 @@ from torch import Tensor
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS
 
-from ..problems import DOF, DT, HORIZON, Problem
+from ..problems import COPY, DOF, DT, HORIZON, Problem
 from ..registry import CannotRun, Case, Contender
 from .scaling import by_engine
 
@@ -40,7 +40,7 @@ def cuda_kernels(quick: bool) -> Iterator[Case]:
         problem.by_autograd(name, lambda u, p, step=step: step(u, p.expand(batch, -1)), limit=1e-3)
         for name, step in {"torch slices": slices, "torch.compile": compiled}.items()
     ]
-    yield problem.case("clique, forward + backward", problem.by_autograd(), *others, limit=problem.copies())
+    yield problem.case("clique, forward + backward", problem.by_autograd(), *others)
 
 
 def slices(action: Tensor, start: Tensor) -> Sequence[Tensor]:
@@ -61,8 +61,8 @@ def cuda_sweep(quick: bool) -> Iterator[Case]:
             problem = Problem(name, batch, HORIZON, DOF, device=DEVICE)
             eager = problem.by_autograd("eager")
             options = {"most_us": REPLAY_MOST_US} if (name, batch) == ("clique", SMALL_BATCH) else {}
-            targets = {} if batch in BATCHES else {"limit": BANDWIDTH_TARGET}
-            yield problem.case(name, replayed(eager), eager, limit=problem.copies(), targets=targets, **options)
+            targets = {} if batch in BATCHES else {COPY: BANDWIDTH_TARGET}
+            yield problem.case(name, replayed(eager), eager, problem.copies(), targets=targets, **options)
 
 
 def cuda_engine(quick: bool) -> Iterator[Case]:

@@ -45,11 +45,12 @@ def cpu_one_trajectory(quick: bool) -> Iterator[Case]:
             "ControlMap.vjp": (partial(by_vjp, kernel, action, start), VJP_TARGET),
         }
         for way, (run, target) in ours.items():
-            targets, limit = {"jax.jit": target} if "jax.jit" in peers else {}, None
+            targets, beside = {"jax.jit": target} if "jax.jit" in peers else {}, [*others]
             if way == "loss in torch":
-                limit, targets["limit"] = loss_alone(torch.cat(kernel.step(action, *start, dt=DT))), LOSS_TARGET
+                beside.append(alone := loss_alone(torch.cat(kernel.step(action, *start, dt=DT))))
+                targets[alone.name] = LOSS_TARGET
             mine = Contender("ours", run, check)
-            yield Case(f"{name}, {way}", 1, rows, DOF, mine, tuple(others), limit, targets=targets)
+            yield Case(f"{name}, {way}", 1, rows, DOF, mine, tuple(beside), targets=targets)
 
 
 # Ours

@@ -47,7 +47,7 @@ def sizes(quick: bool) -> list[tuple[int, int, int]]:
 
 def on_cpu(shape: Shape) -> Case:
     problem = Problem(*shape)
-    return problem.case(shape[0], by_engine(problem, TrajectoryIntegrator("cpu")), limit=problem.copies())
+    return problem.case(shape[0], by_engine(problem, TrajectoryIntegrator("cpu")), problem.copies())
 
 
 def by_engine(problem: Problem, engine: TrajectoryIntegrator, name: str = "ours", *, copies: bool = False) -> Contender:
@@ -80,7 +80,7 @@ def draw(rows: list[dict[str, object]]) -> None:
             for number, name in enumerate(dict.fromkeys(row["case"] for row in rows)):
                 chosen = [row for row in rows if row["case"] == name and kept.items() <= row.items()]
                 chosen.sort(key=lambda row: row[axis])
-                ours, copies, places = ([row[key] for row in chosen] for key in ("ours_us", "limit_us", axis))
+                ours, copies, places = ([row[key] for row in chosen] for key in ("ours_us", "peer_us", axis))
                 panel.loglog(places, ours, "o-", color=f"C{number}", label=name)
                 panel.loglog(places, copies, "--", color=f"C{number}", alpha=0.6, label="copy of the same bytes")
             panel.set_xlabel(label)
