@@ -33,8 +33,13 @@ def built_control_msgs() -> dict[str, str]:
     }
 
 
-def load_libraries(folder: Path) -> None:
-    """Load the libraries of the package into this process, in which LD_LIBRARY_PATH has no effect any more."""
-    for library in sorted(folder.glob("libcontrol_msgs__*.so")):
-        with contextlib.suppress(OSError):  # libraries that nothing here uses may lack others
-            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+def use_control_msgs() -> bool:
+    """Let this process and those that it starts find the package; return False if ROS has it. Raises as above."""
+    found = built_control_msgs()
+    os.environ.update(found)
+    if found:  # the dynamic linker and Python have read their variables when this process started
+        sys.path.insert(0, str(FOLDER / "python"))
+        for library in sorted((FOLDER / "lib").glob("libcontrol_msgs__*.so")):
+            with contextlib.suppress(OSError):  # libraries that nothing here uses may lack others
+                ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+    return bool(found)

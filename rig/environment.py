@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
-from .control_msgs_package import ControlMsgsAbsent, built_control_msgs, load_libraries
+from .control_msgs_package import ControlMsgsAbsent, use_control_msgs
 
 CACHE = Path(__file__).resolve().parents[1] / "build" / "rig"
 CLOCK_SHIM = CACHE / "clock_shim.so"
@@ -17,15 +16,13 @@ def prepare(reports: bool) -> None:
     """Prepare this process and those that it starts, before numpy and rclpy are imported; builds what they need."""
     CACHE.mkdir(parents=True, exist_ok=True)
     try:
-        found = built_control_msgs() if reports else {}
+        if reports:
+            use_control_msgs()
     except ControlMsgsAbsent as absent:
         print(f"without controller_state: {absent}")
-        found, reports = {}, False
+        reports = False
     if not CLOCK_SHIM.exists():
         source = Path(__file__).with_name("clock_shim.c")
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", CLOCK_SHIM, source, "-ldl"], check=True)
     threads = {name: os.environ.get(name, "1") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    os.environ.update(**found, **threads, RIG_REPORTS=str(int(reports)))
-    if found:  # the dynamic linker reads its variable when a process starts
-        sys.path.insert(0, found["PYTHONPATH"].partition(os.pathsep)[0])
-        load_libraries(Path(found["LD_LIBRARY_PATH"].partition(os.pathsep)[0]))
+    os.environ.update(**threads, RIG_REPORTS=str(int(reports)))

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest import mock
 
 import node_variants
 import numpy as np
@@ -17,7 +18,7 @@ from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from kit.node_process import NodeProcess
-from rig.control_msgs_package import ControlMsgsAbsent, built_control_msgs, load_libraries
+from rig.control_msgs_package import ControlMsgsAbsent, use_control_msgs
 from traj_integrator_ros.client import sequence
 
 JOINTS = ("joint_a", "joint_b", "joint_c")
@@ -128,20 +129,15 @@ def client(shared_node: NodeProcess, shared_client: RosClient) -> Iterator[RosCl
 @pytest.fixture(scope="module")
 def report_type() -> Iterator[type]:
     """The message of the controller's reports, for this process and those that it starts; skips if there is none."""
-    with pytest.MonkeyPatch.context() as patch:
+    with mock.patch.dict(os.environ), mock.patch.object(sys, "path", [*sys.path]):
         try:
-            variables = built_control_msgs()
+            is_ours = use_control_msgs()
         except ControlMsgsAbsent as absent:
             pytest.skip(str(absent))
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        if variables:
-            patch.syspath_prepend(variables["PYTHONPATH"].partition(os.pathsep)[0])
-            load_libraries(Path(variables["LD_LIBRARY_PATH"].partition(os.pathsep)[0]))
         from control_msgs.msg import JointTrajectoryControllerState
 
         yield JointTrajectoryControllerState
-    if variables:  # later imports in this process find only what its child processes would find
+    if is_ours:  # later imports in this process find only what its child processes would find
         for name in [name for name in sys.modules if name.partition(".")[0] == "control_msgs"]:
             del sys.modules[name]
 
