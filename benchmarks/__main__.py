@@ -33,10 +33,6 @@ def main() -> int:
         print(f"\n{name}" + (" (quick)" if arguments.quick else ""), flush=True)
         rows, wrong = run(name, quick=arguments.quick)
         failures += wrong
-        if name == "scaling":
-            from .suites import scaling
-
-            scaling.draw(rows)
         report.write(rows, (arguments.out or ROOT / "build" / "bench") / f"{name}.json")
         if arguments.keep and rows:
             kept_file = RESULTS / machine_name() / f"{name}.json"

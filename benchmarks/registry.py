@@ -15,7 +15,6 @@ SUITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "cpu_entries": (".suites.cpu", ()),
     "cpu_kernels": (".suites.cpu", ()),
     "cpu_one_trajectory": (".suites.one", ()),
-    "scaling": (".suites.scaling", ()),
     "answering": (".answering", ("ruckig",)),
     "ros_latency": (".ros.latency", _ROS),
     "message_costs": (".ros.costs", _ROS),

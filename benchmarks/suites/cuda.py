@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS
 
 from ..problems import COPY, DOF, DT, HORIZON, Problem
 from ..registry import CannotRun, Case, Contender
-from .scaling import by_engine
 
 LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
 # Least share of the speed of a device copy of the same bytes, at the largest batch.
@@ -71,8 +72,20 @@ def cuda_engine(quick: bool) -> Iterator[Case]:
     engines = {device: TrajectoryIntegrator(device) for device in (DEVICE, "cpu")}
     for batch in (1, 1000) if quick else ENGINE_BATCHES:
         problem = Problem("clique", batch, HORIZON, DOF)
-        ways = [by_engine(problem, engine, name, copies=True) for name, engine in engines.items()]
+        ways = [by_engine(problem, engine, name) for name, engine in engines.items()]
         yield problem.case("engine, host to host", *ways)
+
+
+def by_engine(problem: Problem, engine: TrajectoryIntegrator, name: str) -> Contender:
+    """Integration and its vjp by an engine from arrays of the host to arrays of their own."""
+    start = np.zeros((1, problem.shape[2]), np.float32)
+    forward = call_of(MAPS[problem.name], problem.action.detach().numpy(), DT, ends_of((start, None, None)))
+    backward = forward._replace(upstream=tuple(gradient.numpy() for gradient in problem.upstream))
+
+    def run() -> list[np.ndarray]:
+        return [*np.array(engine.integrate(forward)), engine.vjp(backward).action]
+
+    return problem.by_calling(name, run)
 
 
 def most_elements() -> int:
