@@ -4,8 +4,9 @@ C++ (`src/`) does the computation and needs nothing but Python's headers; this r
 It may import the modules that the kernels share, but no other room of theirs.
 """
 
+from .certificate import Certificate, certify
 from .limits import MotionLimits
 from .retimed import Retimed, RetimeStatus
 from .retiming import retime
 
-__all__ = ["MotionLimits", "RetimeStatus", "Retimed", "retime"]
+__all__ = ["Certificate", "MotionLimits", "RetimeStatus", "Retimed", "certify", "retime"]

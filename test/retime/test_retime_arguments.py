@@ -10,7 +10,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 from traj_integrator_ros.kernels import BackendUnavailable
-from traj_integrator_ros.kernels.retime import MotionLimits, retime
+from traj_integrator_ros.kernels.retime import MotionLimits, certify, retime
 from traj_integrator_ros.kernels.retime.native import native
 
 LIMITS = MotionLimits(velocity=1.0, acceleration=2.0, jerk=20.0)
@@ -84,3 +84,22 @@ def test_without_the_extension_the_error_says_what_is_missing(monkeypatch: pytes
         BackendUnavailable, match=r"(?s)retiming needs its C\+\+ extension, which is not built.*pip install"
     ):
         retime(WAYPOINTS, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"times": torch.tensor([0.0, 1.0, 1.0])}, "times: expected increasing times"),
+        ({"times": torch.zeros(2)}, r"times: expected \[3\] or \[1, 3\]"),
+        ({"times": torch.tensor([0.0, 1.0, torch.inf])}, "times: expected finite numbers"),
+        ({"position": torch.tensor([[0.0], [torch.nan], [1.0]])}, "position: expected finite numbers"),
+        ({"acceleration": torch.zeros(3, 1)}, "velocity: expected a tensor with acceleration"),
+        ({"velocity": torch.zeros(2, 1)}, r"velocity: expected \[3, 1\]"),
+        ({"position": torch.zeros(1, 1)}, "position: expected .* at least 2 points"),
+        ({"counts": torch.tensor([4])}, r"counts: expected \[1\] numbers from 2 to 3"),
+    ],
+)
+def test_wrong_arguments_of_certify_are_named(change: dict[str, torch.Tensor], told: str) -> None:
+    arguments = {"times": torch.tensor([0.0, 1.0, 2.0]), "position": torch.zeros(3, 1), **change}
+    with pytest.raises(ValueError, match=told):
+        certify(**arguments)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
+from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, certify, retime
 
 LIMITS = MotionLimits(velocity=1.0, acceleration=2.0, jerk=20.0)
 PATH = torch.rand(6, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(7)) * 4 - 2
@@ -73,9 +73,12 @@ def test_the_default_device_and_dtype_do_not_matter() -> None:
             motion.states(plain.times[:, :3])
             slow = retime(PATH, LIMITS, mode="slow only", dt=0.5, start_speed=0.5)
             wanted = retime(PATH, LIMITS, duration=20.0, start_speed=torch.zeros(6, device="cpu"))
+            points = (part.detach() for part in (motion.times, motion.position, motion.velocity, motion.acceleration))
+            told = certify(*points, counts=motion.count).ratios(LIMITS)
     finally:
         torch.set_default_dtype(before)
     assert torch.equal(motion.times, plain.times) and torch.equal(path.grad, gradient)
+    assert torch.allclose(told.amax(-1), plain.ratio, rtol=1e-9)
     assert slow.duration.device.type == wanted.duration.device.type == "cpu"
 
 
@@ -91,3 +94,5 @@ TRANSFORMS: dict[str, Callable[[Callable], object]] = {
 def test_transforms_of_torch_func_are_refused_by_name(name: str) -> None:
     with pytest.raises(NotImplementedError, match=r"waypoints: expected a plain tensor, .* torch.func transform"):
         TRANSFORMS[name](lambda path: retime(path, LIMITS).duration)
+    with pytest.raises(NotImplementedError, match=r"times: expected a plain tensor"):
+        TRANSFORMS[name](lambda path: certify(torch.arange(5.0), path).highest)

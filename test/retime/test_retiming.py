@@ -13,13 +13,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import BPoly, CubicSpline
 from scipy.optimize import linprog
 
 from benchmarks.retiming.executed import MOST, executed_ratios, random_motion
 from benchmarks.retiming.paths import as_limits, played, played_ratios, random_limits, random_path
 from benchmarks.retiming.problems import FAMILIES, known_problems, random_problem, solve
-from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
+from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, certify, retime
 
 
 def by_linear_programs(waypoints: np.ndarray, limits: dict[str, np.ndarray], intervals: int) -> tuple[float, float]:
@@ -254,3 +254,39 @@ def test_ratios_are_the_extremes_and_no_excess_is_accepted(order: int, rows: int
             expected = [1 / factor] * order + [0.0] * (3 - order)
             assert np.allclose(motion.ratio[0].numpy(), expected, rtol=1e-5)
             assert (motion.ratio[0].numpy() >= np.array(expected) * (1 - 1e-9)).all()
+
+
+# Exact extremes of a controller's interpolation between points
+
+
+@settings(max_examples=100)
+@given(orders=st.integers(1, 3), seed=st.integers(0, 2**20))
+def test_certified_extremes_are_those_of_dense_samples(orders: int, seed: int) -> None:
+    """Positions, velocities and accelerations differ by up to six decades; a second trajectory has fewer points."""
+    rng = np.random.default_rng(seed)
+    rows, dof, samples = 5, 2, 4001
+    times = np.cumsum(10 ** rng.uniform(-2, 0, (2, rows)), axis=1)
+    states = [rng.normal(size=(2, rows, dof)) * 10 ** rng.uniform(-3, 3) for _ in range(orders)]
+    counts = np.array([rows, 3])
+    told = certify(*(torch.tensor(each) for each in (times, *states)), counts=torch.tensor(counts))
+    for b, joint in np.ndindex(2, dof):
+        ends = np.stack([state[b, : counts[b], joint] for state in states], -1)
+        pieces = [BPoly.from_derivatives(times[b, i : i + 2], ends[i : i + 2]) for i in range(counts[b] - 1)]
+        for order in range(4):
+            played_by = [piece.derivative(order) if order else piece for piece in pieces]
+            values = np.concatenate([piece(np.linspace(*piece.x, samples)) for piece in played_by])
+            curves = [
+                piece.derivative(2)(np.linspace(*piece.x, samples)) * np.diff(piece.x) ** 2 for piece in played_by
+            ]
+            slack = 1e-9 * np.abs(values).max() + 1e-12, np.abs(curves).max() / (samples - 1) ** 2
+            least, most = (float(each[b, order, joint]) for each in (told.lowest, told.highest))
+            assert -slack[0] <= values.min() - least <= sum(slack) and -slack[0] <= most - values.max() <= sum(slack)
+
+
+def test_certified_ratios_are_relative_to_the_limits_of_each_direction() -> None:
+    times = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    position, velocity = torch.tensor([[0.0], [0.5]]), torch.tensor([[0.0], [1.0]])  # p = t^2 / 2: acceleration 1
+    limits = MotionLimits(velocity=2.0, acceleration=4.0, deceleration=0.5, jerk=1.0)
+    ratio = certify(times, position, velocity).ratios(limits)
+    assert torch.allclose(ratio[0, :, 0], torch.tensor([0.5, 0.25, 0.0], dtype=torch.float64), atol=1e-9)
+    assert certify(times, -position, -velocity).ratios(limits)[0, 1, 0] == pytest.approx(2.0)
