@@ -126,11 +126,10 @@ def exact_motion(plan: Plan, start: State) -> Motion:
     if plan.spline is not None:
         dt, every = float(steps[0]) / plan.spline.steps, plan.spline.steps
         goals = {f"goal_{name}": _row(values) for name, values in (plan.goal or State(None, None))._asdict().items()}
-    else:
-        actions = np.concatenate([actions, actions[-1:]])
-        equal = (steps == steps[0]).all()  # Otherwise, the map takes a first step that also leads to the start.
-        dt = float(steps[0]) if equal else torch.from_numpy(np.concatenate([steps[:1], steps]))[None]
-    rows = plan.map.step(torch.from_numpy(actions)[None], *map(_row, start), dt=dt, **goals)
+    else:  # The map takes a first step that also leads to the start.
+        actions, dt = (np.concatenate(part) for part in ((actions, actions[-1:]), (steps[:1], steps)))
+        dt = _row(dt)
+    rows = plan.map.step(_row(actions), *map(_row, start), dt=dt, **goals)
     first = plan.map.start_row
     states = torch.cat(rows)[:, first : first + every * len(steps) + 1 : every].numpy()
     knots, (position, velocity, acceleration, jerk) = knots_of(steps), states[:, :-1]

@@ -12,7 +12,7 @@ import numpy as np
 from ..execution.limits import find_motion_violation
 from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.rows import Reference, continued, points_of
-from ..execution.steps import Steps, steps_of, with_steps, without_steps
+from ..execution.steps import steps_of, with_steps, without_steps
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
 from ..limits.joint_limits import JointLimits, assumed_limits, find_violation, limits_lacking
@@ -118,8 +118,7 @@ class TrajectoryMaker:
             read = partial(Reference, present.motion, np.empty(0))
         elif plan.untimed:
             stop = present.motion.rest_from(begin_ns)
-            if stop.duration > MOMENT_S:
-                stop = min(stop, self._fastest_stop(present.motion, begin_ns), key=lambda motion: motion.duration)
+            stop = self._fastest_stop(present.motion, begin_ns) if stop.duration > MOMENT_S else stop
             plan = plan.completed(stop, self._parameters.continuous)
             read = partial(self._along, self._standing(plan, stop.end), stop, begin_ns)
         else:
@@ -181,7 +180,7 @@ class TrajectoryMaker:
         self, task: Task, found: Found, present: ExecutableTrajectory, now_ns: int, sent: Plan
     ) -> ExecutableTrajectory:
         """Return the trajectory with the motion that was found for a plan as it was sent. Raises Rejected."""
-        plan, steps = task.plan, None
+        plan = task.plan
         if by_ns := task.begin_ns - found.motion.start_ns:  # It begins later than it was found for.
             motion, meant = (one._replace(start_ns=one.start_ns + by_ns) for one in (found.motion, found.meant))
             found = found._replace(motion=motion, meant=meant)
@@ -191,6 +190,7 @@ class TrajectoryMaker:
             found = self._gently(found)
         if len(self._switched):
             steps = steps_of_rows(plan, self._switched, found.passes)
+            found = found._replace(motion=with_steps(found.motion, steps))
             rows = np.pad(steps.values[None, None], [(0, 3), (0, 0), (0, 0), (0, 0)])
             limits = self.limits.of_joints([self._parameters.joint_names[joint] for joint in self._switched])
             self.refuse_or_warn(find_violation(rows, limits, start_row=-1))
@@ -198,8 +198,7 @@ class TrajectoryMaker:
             began_ns = found.meant.start_ns - self._origin_ns(plan, task.begin_ns)
             late = began_ns * NANOSECOND_S + found.meant.duration - plan.duration
             found = found._replace(delay=late if late > SHORTEST_GAP else 0.0)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return self._executable(present, found, now_ns, task=task, steps=steps, sent=sent)
+        return self._executable(present, found, now_ns, sent, task.dropped)
 
     def _gently(self, found: Found) -> Found:
         """Slow the beginning of a motion in directions in which joints were stopped."""
@@ -278,9 +277,9 @@ class TrajectoryMaker:
                 found = slow(rest, rates, self._parameters.joint_names, from_state=True, marks=marks)
         if found is None or beyond(found.motion, self.limits):
             return self.stop(now_ns)
-        steps = steps and steps._replace(times=found.passes)
-        within = Found(found.motion, found.motion, delay=found.motion.duration - rest.duration)
-        return self._executable(present, within, now_ns, steps=steps)
+        motion = found.motion if steps is None else with_steps(found.motion, steps._replace(times=found.passes))
+        within = Found(motion, found.motion, delay=found.motion.duration - rest.duration)
+        return self._executable(present, within, now_ns)
 
     # Refusals, and the message
 
@@ -305,40 +304,30 @@ class TrajectoryMaker:
                 f"(parameters or a URDF){permit}",
             )
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def _executable(
-        self,
-        present: ExecutableTrajectory,
-        found: Found,
-        now_ns: int,
-        *,
-        task: Task | None = None,
-        steps: Steps | None = None,
-        sent: Plan | None = None,
+        self, present: ExecutableTrajectory, found: Found, now_ns: int, plan: Plan | None = None, dropped: int = 0
     ) -> ExecutableTrajectory:
-        """Return the trajectory from the controller's present command on."""
-        motion, blend_ns = found.motion if steps is None else with_steps(found.motion, steps), found.motion.start_ns
-        clock = self._published.motion_clock
+        """Return the trajectory from the controller's present command on; without a plan, that of a stop."""
+        motion, blend_ns, clock = found.motion, found.motion.start_ns, self._published.motion_clock
         # A clock that is behind has not reached the present yet.
         begins_ns = max(present.start_ns, self._at(now_ns) - self._published.clock.unsure_ns)
         if blend_ns > begins_ns and (self._parameters.publish_lead_in or not present.follows):
             before = present.motion.between(begins_ns, blend_ns)
-            if before.moves or task is None or not task.plan.is_complete:
+            if before.moves or plan is None or not plan.is_complete:
                 motion = continued(before, motion)
         motion = motion.without_slivers()
         points, begins_ns = points_of(motion), motion.start_ns + clock.behind_ns(now_ns)
         require_written(points)
-        seam = None
-        if present.follows:
-            state = present.motion.at(blend_ns) if task is None else task.state
-            seam = state.beyond(found.meant.at(blend_ns))
+        seam = present.motion.at(blend_ns).beyond(found.meant.at(blend_ns)) if present.follows else None
         return ExecutableTrajectory(
             motion=motion,
             stamp_ns=0 if clock.is_scaled else self._published.clock.set_ns + begins_ns,
             points=points,
             due_ns=blend_ns,
             meant=found.meant,
-            plan=sent,
+            plan=plan,
             delay=found.delay,
-            dropped=0 if task is None else task.dropped,
+            dropped=dropped,
             seam_offset=seam,
         )
