@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from traj_integrator_ros.execution import native
 from traj_integrator_ros.execution.bounds import Bounds
-from traj_integrator_ros.execution.complete import clamped_spline
 from traj_integrator_ros.execution.following import follow
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import SIZE, Motion, State
+from traj_integrator_ros.execution.polynomials import between
 from traj_integrator_ros.governor.reference import exact_motion
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
@@ -24,8 +25,16 @@ def cubic_spline(
 ) -> Motion:
     """A spline through rows, of which open ends have the velocity of the parabola through the rows beside."""
     knots = np.append(0.0, steps.cumsum())
-    ends = np.gradient(rows, knots, axis=0, edge_order=min(2, len(steps)))[[0, -1]]
-    return clamped_spline(steps, rows, ends[0] if velocity is None else velocity, None if ends_at_rest else ends[1])
+    begin, end = np.gradient(rows, knots, axis=0, edge_order=min(2, len(steps)))[[0, -1]]
+    spline = clamped_spline(steps, rows, begin if velocity is None else velocity, 0 * end if ends_at_rest else end)
+    return spline._replace(ends_at_rest=ends_at_rest)
+
+
+def clamped_spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> Motion:
+    """The C2 cubic spline through rows with velocities at its ends."""
+    knots, velocities = np.append(0.0, steps.cumsum()), np.empty(rows.shape)
+    native.spline(knots, np.ascontiguousarray(rows), *map(np.ascontiguousarray, (begin, end)), velocities)
+    return Motion(knots, between(steps, np.stack([rows, velocities])), ends_at_rest=not end.any())
 
 
 def motion_of_actions(name: str, steps: np.ndarray, actions: np.ndarray, start: State) -> Motion:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution_cases import cubic_spline, largest_jumps
+from execution_cases import clamped_spline, cubic_spline, largest_jumps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
-from traj_integrator_ros.execution.complete import clamped_spline
 from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.execution.rows import action_steps, brought_to_rest, rests_at_end
 
@@ -30,7 +29,7 @@ def test_equals_scipys_clamped_spline(steps, count, ends_at_rest):
     h, random = steps(count), np.random.default_rng(0)
     positions, (begin, end) = random.normal(size=(count + 1, 3)), random.normal(size=(2, 3))
     end *= not ends_at_rest
-    spline = clamped_spline(h, positions, begin, None if ends_at_rest else end)
+    spline = clamped_spline(h, positions, begin, end)
     np.testing.assert_allclose(spline.knots, np.append(0, h.cumsum()), rtol=1e-12)
     reference = CubicSpline(spline.knots, positions, bc_type=((1, begin), (1, end)))
     np.testing.assert_allclose(spline.end.velocity, end, atol=1e-9)

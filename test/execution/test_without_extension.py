@@ -16,9 +16,9 @@ LIBRARY = """
 import numpy as np
 import traj_integrator_ros.governor.executor
 from traj_integrator_ros.execution.native import NotCompiled
-from traj_integrator_ros.execution.complete import clamped_spline
+from traj_integrator_ros.execution.complete import played
 try:
-    clamped_spline(np.ones(2), np.zeros((3, 1)), np.zeros(1))
+    played(np.ones(2), *np.zeros((2, 3, 1)))
 except NotCompiled as error:
     print(error)
 """

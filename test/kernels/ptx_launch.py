@@ -66,8 +66,9 @@ def executing(architecture: int, **options: object) -> Iterator[Execution]:
     was_deterministic = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)
     try:
-        with mock.patch(f"{room}.launch.launch", execution.launch), mock.patch(
-            f"{room}.launch.program_size", lambda device: DEVICE_SIZE
+        with (
+            mock.patch(f"{room}.launch.launch", execution.launch),
+            mock.patch(f"{room}.launch.program_size", lambda device: DEVICE_SIZE),
         ):
             yield execution
     finally:

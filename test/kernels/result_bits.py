@@ -11,7 +11,7 @@ from operator_cases import Case, numbers
 from torch import Tensor
 
 from traj_integrator_ros.execution import native as motions
-from traj_integrator_ros.execution.complete import clamped_spline
+from traj_integrator_ros.execution.complete import played
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, united
 from traj_integrator_ros.kernels import MAPS, control_map, native
@@ -45,7 +45,8 @@ def main() -> None:
         motion = retime(waypoints, MotionLimits(velocity=2.0, acceleration=8.0, jerk=60.0), order=order)
         print("retime", order, bits(motion.duration), motion.iterations.tolist())
     rows = waypoints[0].numpy()
-    motion = clamped_spline(np.full(5, 0.1), rows, rows[1])
+    velocity = np.where(np.arange(6)[:, None] % 5 > 0, np.nan, 0.0) * np.ones(7)
+    motion = played(np.full(5, 0.1), rows.astype(float), velocity)
     begin, stop, most = np.array([0.1, 0.2, 0.3]), (np.zeros(15), np.zeros((14, 6, 1))), np.array([0.5])
     kept = motions.stop(begin[:, None], most, most * 60, 1e-6, 0.01, *stop)
     print("motion", bits(motion.knots, motion.coefficients))

@@ -52,25 +52,18 @@ def played(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, accelerati
     return motion_of_points(Points(time_ns, rows, whole, acceleration))._replace(ends_at_rest=True)
 
 
-def clamped_spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray | None = None) -> Motion:
-    """Return the C2 cubic spline through rows `[N + 1, D]` with velocities at its ends, `[D]`; None: it rests there."""
-    knots, velocities = knots_of(steps), np.empty(rows.shape)
-    given = (np.ascontiguousarray(part) for part in (rows, begin, np.zeros_like(begin) if end is None else end))
-    native.spline(knots, *given, velocities)
-    return Motion(knots, between(steps, np.stack([rows, velocities])), ends_at_rest=end is None)
-
-
 def _velocities(steps: np.ndarray, row: np.ndarray, velocity: np.ndarray) -> np.ndarray:
     """Return velocities of one joint at all its rows, `[N + 1]`, given those at some of them (else NaN)."""
-    free, rows = np.isnan(velocity), row[:, None]
+    free, rows = np.isnan(velocity), np.ascontiguousarray(row[:, None])
     if not free.any():
         return velocity
     moving = np.flatnonzero(row != row[-1]).max(initial=-1) + 1
     whole = np.where(free & (np.arange(len(row)) >= moving), 0.0, velocity)
     for first, last in pairwise(np.flatnonzero(~np.isnan(whole)).tolist()):
         if last - first > 1:
-            part = clamped_spline(steps[first:last], rows[first : last + 1], whole[[first]], whole[[last]])
-            whole[first + 1 : last] = part.states[1, 1:-1, 0]
+            ends, found = (whole[[first]], whole[[last]]), np.empty((last - first + 1, 1))
+            native.spline(knots_of(steps[first:last]), rows[first : last + 1], *ends, found)
+            whole[first + 1 : last] = found[1:-1, 0]
     slowed = np.zeros(len(row), bool)
     while True:
         swinging = _swings(Motion(knots_of(steps), between(steps, np.stack([rows, whole[:, None]]))), rows)
