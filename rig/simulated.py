@@ -211,9 +211,9 @@ class Simulated(Player):
         self._busy_ns = max(at_ns, self._busy_ns)
         self._publish(self.core.tick(self._busy_ns), self._busy_ns)
 
-    def _arrives(self, message: ExecutableTrajectory) -> bool:
+    def _arrives(self, message: ExecutableTrajectory | None) -> bool:
         """Send the motion in execution once more, and return whether the middleware has told that it arrived."""
-        if self._tried[0] is not message.motion:
+        if message is not None and self._tried[0] is not message.motion:
             self._tried = message.motion, self._ns
             self._publish(message, self._busy_ns)
         return not self._stalls() and self._ns - self._tried[1] >= _ACKNOWLEDGED_NS

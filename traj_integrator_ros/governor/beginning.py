@@ -20,7 +20,9 @@ from .measured import MeasuredState, outside
 from .monitor import Allowance
 
 _QUINTIC_PEAKS = np.array([[1.88], [5.78], [4 * 60.0]])
-"""Largest velocity, acceleration and four times the largest jerk of a quintic from rest to rest over 1 rad in 1 s."""
+"""Largest velocity, acceleration and four times the largest jerk of a quintic from rest to rest over 1 rad in 1 s. It
+may begin with twice its acceleration, since the controller takes its last command for one cycle older than it is.
+"""
 _BRIDGED_AGAIN = 8
 """Number of iterations for the bridge: its duration depends on where the joint is at its end. They converge."""
 _FURTHEST_RAD = 0.5
@@ -67,21 +69,17 @@ class Beginning:
         if len(switched := self.parameters.switched):  # What is measured of them may lie between their values.
             position, first = position.copy(), plan.actions[0, switched]
             position[switched] = np.where(np.isnan(first), position[switched], first)
-        velocity, speed = np.zeros((2, len(position)))
-        moves, most = self.parameters.publish_start_moving, RESTS * self.allowance.full_speed
-        if measured is not None and not moves:
-            speed = states.speed()
-        elif measured is not None and np.abs(measured.velocity).max() > self.parameters.publish_rest_tolerance:
-            velocity, speed = measured.velocity, np.abs(measured.velocity)
+        velocity, moves = np.zeros_like(position), self.parameters.publish_start_moving and measured is not None
+        if moves and np.abs(measured.velocity).max() > self.parameters.publish_rest_tolerance:
+            velocity = measured.velocity
         bridge_s = self._bridge_time(position, velocity)
-        most = np.full_like(speed, _FURTHEST_RAD / bridge_s) if moves else most
+        speed = np.abs(velocity) if moves or measured is None else states.speed()
+        most = np.full_like(speed, _FURTHEST_RAD / bridge_s) if moves else RESTS * self.allowance.full_speed
         joint = int((speed / most).argmax())
         if speed[joint] > most[joint]:
-            raise Rejected(
-                RejectionReason.DEVIATION,
-                f"{self.parameters.joint_names[joint]} moves at {speed[joint]:.3g}, which the node does not command; "
-                f"expected at most {most[joint]:.3g}, or a report of the controller (parameter publish.start_moving)",
-            )
+            told = f"moves at {speed[joint]:.3g}, which the node does not command; expected at most {most[joint]:.3g}"
+            told += ", or a report of the controller (parameter publish.start_moving)"
+            raise Rejected(RejectionReason.DEVIATION, f"{self.parameters.joint_names[joint]} {told}")
         # Something else may move the robot. It is assumed to go on until the controller is there, and then to stop.
         stop = resting(position, MOMENT_S)
         if velocity.any():
@@ -160,11 +158,7 @@ class Beginning:
         return text
 
     def _bridge_time(self, position: np.ndarray, velocity: np.ndarray) -> float:
-        """Return the time, s, in which the controller's quintic from its unknown command keeps the limits.
-
-        The quintic may begin with twice its acceleration, since the controller takes its last command for one cycle
-        older than it is.
-        """
+        """Return the time, s, in which the controller's quintic from its unknown command keeps the limits."""
         time, left_at = self.parameters.publish_bridge_time, self.published.left_at
         if left_at is None:
             return time

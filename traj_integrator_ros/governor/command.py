@@ -80,7 +80,8 @@ class Command:
         """When the first step of the newest plan that was sent began, ns; 0 if unknown."""
         if self.report is None:
             self._status = ControllerStatus.UNKNOWN
-        self.guard.forget_command()
+        self.guard.monitor.forget_command()
+        self.guard.offset = np.zeros(())  # The next motion begins where the joints are measured.
 
     # What is sent
 

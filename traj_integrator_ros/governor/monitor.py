@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State
-from ..execution.tolerances import NANOSECOND_S, SECOND_NS
+from ..execution.tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import BASE, BINARY, GRIPPER
 from .measured import MeasuredState, outside
@@ -21,7 +21,6 @@ _LAG_SLACK_S = 0.02
 """Largest error of a learned lag, s: stamps are those of cycles, and an arm is more than a delay."""
 _STEP_NS = 10_000_000
 """Time between two recorded commands, ns; commands between them are interpolated."""
-_STEP_S = _STEP_NS * NANOSECOND_S
 _ROWS = 112
 """Number of recorded commands, 1.1 s: joints lag, and may have been measured 0.5 s before others."""
 _SPEED_ROWS = 36
@@ -83,14 +82,9 @@ def allowance_of(parameters: NodeParameters) -> Allowance:
     size = np.ones(len(parameters.joint_names)) if low is None or high is None else np.minimum(high - low, 1.0)
     grips, deviation = parameters.of_kind(GRIPPER), parameters.supervision_deviation * size
     deviation = np.where(deviation > 0, deviation, np.inf)  # The parameters' 0 allows any.
-    free = grips | parameters.of_kind(BINARY)
-    return Allowance(
-        distance=np.where(free, np.inf, deviation),
-        full_speed=np.where(free, np.inf, size),
-        start=np.where(free, np.inf, parameters.limits_start_deviation or np.inf),
-        grip=np.where(grips, deviation, np.inf),
-        is_base=parameters.of_kind(BASE),
-    )
+    start = np.full_like(size, parameters.limits_start_deviation or np.inf)
+    of_joints = np.where(grips | parameters.of_kind(BINARY), np.inf, [deviation, size, start])
+    return Allowance(*of_joints, np.where(grips, deviation, np.inf), parameters.of_kind(BASE))
 
 
 class TrackingMonitor:
@@ -146,11 +140,11 @@ class TrackingMonitor:
             self.forget_command()
             return False
         self._compared_ns = newest_ns
-        steps = np.diff(self._line[-_SPEED_ROWS:], axis=0) / _STEP_S
+        steps = np.diff(self._line[-_SPEED_ROWS:], axis=0) / (_STEP_NS * NANOSECOND_S)
         self._speed = np.where(allowance.watched, np.abs(steps).max(axis=0), 0.0)
         errors = position - self._commanded_at(stamps_ns - self._lags() * SECOND_NS)
         self.commanded, before = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
-        self.velocity, self.off = (self.commanded - before) / _STEP_S, position - self.commanded
+        self.velocity, self.off = (self.commanded - before) / (_STEP_NS * NANOSECOND_S), position - self.commanded
         self._grow(errors, elapsed_s, allowance, free)
         if free:
             self._learn_lag(position, stamps_ns, elapsed_s, allowance.full_speed)
@@ -224,10 +218,9 @@ class TrackingMonitor:
 
         They begin at 0: a joint that stood for a moment, and so taught a long lag, follows as before when it goes on.
         """
-        known = self._learned > 0
-        faster = self._speed / np.where(known, _MARGIN * self._learned, 1.0)
+        faster = self._speed / (_MARGIN * np.maximum(self._learned, ROUNDING))
         longest = np.maximum(self._lag + _LAG_SLACK_S, _LONGEST_LAG_S)
-        spread = np.where(known, _LAG_SLACK_S * np.maximum(faster, 1.0), longest)
+        spread = _LAG_SLACK_S * np.maximum(faster, 1.0)
         return _SHARES * np.minimum(self._lag + spread, longest)
 
     def _learn_lag(self, position: np.ndarray, stamps_ns: np.ndarray, elapsed_s: float, full_speed: np.ndarray) -> None:

@@ -26,8 +26,8 @@ Clock = Callable[[], int]
 """Returns the present time, ns."""
 Refuse = Callable[[Rejected, Plan], None]
 """Called with plans that were accepted, had to wait, and were then refused."""
-Arrives = Callable[[ExecutableTrajectory], bool]
-"""Sends the motion in execution once more, if it has not done so yet, and returns whether it has arrived."""
+Arrives = Callable[[ExecutableTrajectory | None], bool]
+"""Sends the motion in execution, if any, once more, but not twice, and returns whether all that was sent arrived."""
 THREADS = 4
 """Number of threads: two plans may be in work, while two that were dropped come to their end."""
 _MAKING = 2.0
@@ -110,16 +110,16 @@ class Planner:
         allowance, moving = self._trajectories.allowance, command.is_moving(now_ns)
         guard.stopped_until_rest &= moving
         rests = not moving and guard.rests(now_ns, allowance)
-        is_elsewhere = command.report is None and guard.was_moved(allowance)
-        if rests and (command.is_doubtful or states.believed.begins_anew or is_elsewhere):
+        if rests and (command.is_doubtful or states.believed.begins_anew):
             states.believed.begins_anew = False
             command.drop()  # Whatever the controller holds, the next motion begins where the robot is.
         found = self._why_brake(now_ns, moving)
         if guard.reason and rests and found is None:
             if guard.back_to is None:
-                guard.recover()
-            elif not command.heard.is_overdue(now_ns) and (back := self._trajectories.back(now_ns)) is not None:
-                return back
+                if guard.recover(allowance) and command.report is None:
+                    command.drop()
+            elif not command.heard.is_overdue(now_ns):
+                return self._trajectories.back(now_ns)
         if found is not None and (not guard.reason or guard.kind is not found.reason):
             guard.brake(found, states.lately(), allowance)
             self.refuse(guard.refusal())
@@ -129,13 +129,11 @@ class Planner:
         if self._kept is not None:
             with suppress(NotYet):
                 within, self._kept = self._trajectories.kept(now_ns, self._kept), None
-                if within is not None:
-                    return within
+                return within
         if command.heard.is_off(now_ns):
             self.refuse(command.heard.unavailable(now_ns))
-        if command.heard.is_silent(now_ns):
-            return None  # The controller would execute a motion that is sent now from its middle, when it is back.
-        return self._go_on(now_ns, clock)
+        # A silent controller would execute a motion that is sent now from its middle, when it is back.
+        return None if command.heard.is_silent(now_ns) else self._go_on(now_ns, clock)
 
     def supervise(self, state: MeasuredState) -> None:
         """Compare the latest joint state with the command at its time."""
@@ -177,8 +175,7 @@ class Planner:
         Sequences are rejected until the robot rests, or with `hold` until `release`.
         """
         guard = self._published.guard
-        guard.held = hold
-        guard.back_to = None  # Whoever stops the robot wants it to stand: the command does not go back.
+        guard.held, guard.back_to = hold, None  # Whoever stops the robot wants it to stand: it does not go back.
         self.refuse(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
         if not self._published.is_moving(now_ns) and not self._published.heard.moves():
             return None
@@ -198,7 +195,7 @@ class Planner:
         """
         command, guard = self._published, self._published.guard
         guard.stop_waits, silent_s = True, command.silence_s(now_ns)
-        if 0 < silent_s < CUT_OFF_S and (silent_s < _STOP_WAITS_S or not self._arrives(now_ns)):
+        if 0 < silent_s < CUT_OFF_S and (silent_s < _STOP_WAITS_S or not self.arrives(command.again(now_ns))):
             return None
         with suppress(NotYet):
             stop, guard.stop_waits = self._trajectories.stop(now_ns), False
@@ -206,11 +203,6 @@ class Planner:
                 command.doubt()
             return stop
         return None
-
-    def _arrives(self, now_ns: int) -> bool:
-        """Return whether the motion in execution arrives again; True if it cannot be sent as it was."""
-        again = self._published.again(now_ns)
-        return again is None or self.arrives(again)
 
     # Plans
 

@@ -46,12 +46,10 @@ class RobotClock:
     """
 
     def __init__(self) -> None:
-        self.lead_ns = 0
-        """Lead time of messages, ns."""
         self.reports, self.states = Stamps(), Stamps()
         self._source = self.states  # Joint states count until reports arrive.
-        self.steps = self.set_ns = 0
-        """How often a clock was set, and how far the robot's, and its stamps, are ahead of the time of motions, ns."""
+        self.lead_ns = self.steps = self.set_ns = 0
+        """Lead time of messages, ns; how often a clock was set; how far the robot's is ahead of motions' time, ns."""
         self._is_set = False
         """Whether the node's clock was set, until a stamp tells whether the robot's was, too."""
         self._node_ns = self._robot_ns = self._latest_ns = 0

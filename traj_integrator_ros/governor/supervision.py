@@ -48,8 +48,7 @@ class Guard:
         """Joints, bool `[dof]`, whose measured velocity explained their position at the brake; None if all followed."""
         self.offset = self.stopped = self._met = np.zeros(())
         """Distance of measured joints from their command that nothing explains, rad; velocities with which joints
-        may go on in the direction in which they were stopped, rad/s, until they have followed again; the same until the
-        next brake.
+        may go on in the direction in which they were stopped, rad/s, until they have followed, or until the next brake.
         """
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
@@ -59,11 +58,6 @@ class Guard:
     def is_busy(self) -> bool:
         """Return whether a brake or a stop is not over yet."""
         return bool(self.reason) or self.stopped_until_rest or self.stop_waits
-
-    @property
-    def deviation(self) -> np.ndarray:
-        """Tracking error of each joint at the last measured state, rad, `[dof]`."""
-        return np.abs(self.monitor.error)
 
     def take(self, state: MeasuredState, commanded: Commanded, allowance: Allowance) -> None:
         """Compare a measured state with the commands before, and find out by positions if joints rest or follow."""
@@ -88,7 +82,7 @@ class Guard:
         if np.count_nonzero(self.stopped) and (self._met * self.monitor.velocity).sum() < 0:
             threshold = np.maximum(threshold, allowance.distance)
         further = (growth, threshold, "gets {:.4g} further")
-        for found, most, what in ((self.deviation, allowance.distance, "is {:.4g}"), further):
+        for found, most, what in ((np.abs(self.monitor.error), allowance.distance, "is {:.4g}"), further):
             if len(found) and (found > most).any():
                 joint = int((found / most).argmax())
                 away = f"{names[joint]} {what.format(found[joint])} away from its command"
@@ -137,23 +131,18 @@ class Guard:
 
     def rests(self, now_ns: int, allowance: Allowance) -> bool:
         """Return whether the joints have rested for 0.1 s, or for 1 s if they stand away from their command."""
-        stays = bool(self.reason) and self.back_to is None and (self.deviation > _AWAY * allowance.distance).any()
+        stays = self.reason and self.back_to is None and (np.abs(self.monitor.error) > _AWAY * allowance.distance).any()
         return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if stays else REST_S)
 
-    def was_moved(self, allowance: Allowance) -> bool:
-        """Return whether the robot was moved away from where its command stands after a brake, and stays there."""
-        stands = self.reason and self.back_to is None and self._explained is not None and self._explained.all()
-        return bool(stands and (self.deviation > _REACHED * allowance.distance).any())
+    def recover(self, allowance: Allowance) -> bool:
+        """End a brake, since the robot rests: the next sequence may begin where the command stands.
 
-    def recover(self) -> None:
-        """End a brake, since the robot rests: the next sequence may begin where the command stands."""
+        Returns whether the robot was moved away from there, and stays there.
+        """
         self.reason, explained, off = "", self._explained, self.monitor.off
+        is_away = (np.abs(self.monitor.error) > _REACHED * allowance.distance).any()
         self.monitor.forget_command()
         if explained is not None:
             self._began = self.monitor.commanded + np.stack([off * explained, np.zeros_like(off)])
             self.monitor.left, self.offset = off * explained, self.offset + off * ~explained
-
-    def forget_command(self) -> None:
-        """Forget errors, because the next motion begins where the joints are measured."""
-        self.monitor.forget_command()
-        self.offset = np.zeros(())
+        return explained is not None and bool(explained.all() and is_away)

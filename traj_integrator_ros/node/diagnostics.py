@@ -190,7 +190,7 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "controller_state": status.controller_state,
         "clock_offset_ms": None if status.clock.offset_ns is None else f"{status.clock.offset_ns * 1e-6:.3f}",
         "clock_steps": status.clock.steps,
-        "deviation_rad": _shown(guard.deviation.max() if len(guard.deviation) else None, ".6f"),
+        "deviation_rad": _shown(max(abs(guard.monitor.error), default=None), ".6f"),
         "tracking_error": _row(guard.monitor.error),
         "threshold": _row(guard.monitor.threshold),
         "grasped": _grasped(status),

@@ -256,9 +256,9 @@ class TopicHandlers:
         message = self._writer.serialize(trajectory.points, divmod(trajectory.stamp_ns, SECOND_NS))
         self.entities.joint_trajectory.publish(message)
 
-    def _arrives(self, trajectory: ExecutableTrajectory) -> bool:
-        """Publish the motion in execution once more, and return whether all subscribers have received it."""
-        if self._tried is not trajectory.motion:
+    def _arrives(self, trajectory: ExecutableTrajectory | None) -> bool:
+        """Publish the motion in execution once more, and return whether all subscribers have received everything."""
+        if trajectory is not None and self._tried is not trajectory.motion:
             self._tried = trajectory.motion
             self._send(trajectory)
         return arrived(self.entities.joint_trajectory)
