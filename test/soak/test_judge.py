@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -77,12 +78,8 @@ def _takes(client: str, took_s: float, at_s: float = 11.5) -> Change:
     return change
 
 
-def _slower(client: str) -> Change:
-    return _takes(client, 1.6e-3)
-
-
-def _late(client: str) -> Change:
-    return _takes(client, 1.2)
+_slower = partial(_takes, took_s=1.6e-3)
+_late = partial(_takes, took_s=1.2)
 
 
 def _grown(record: Record) -> None:

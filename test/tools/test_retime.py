@@ -11,8 +11,7 @@ import pytest
 from recordings import read_plain
 from tool_runs import command, environment
 
-from traj_integrator_ros.tools import check_trajectory, retime
-
+OUT = Path("out.csv")
 LIMITS = """
 /**:
   ros__parameters:
@@ -40,12 +39,10 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_plan_within_the_limits_is_kept(plan, robot, tmp_path, capsys):
-    out = tmp_path / "out.csv"
-    assert retime.main([str(plan), "--params", str(robot), "--out", str(out)]) == 0
-    assert "unchanged, 51 points, 1.000 s" in capsys.readouterr().out
+def test_a_plan_within_the_limits_is_kept(plan, robot, tool):
+    assert "unchanged, 51 points, 1.000 s" in tool("retime", plan, "--params", robot, "--out", OUT).told
     for name in ("time", "position", "velocity", "acceleration"):
-        np.testing.assert_array_equal(getattr(read_plain(out), name), getattr(read_plain(plan), name))
+        np.testing.assert_array_equal(getattr(read_plain(OUT), name), getattr(read_plain(plan), name))
 
 
 @pytest.mark.parametrize(
@@ -57,22 +54,19 @@ def test_a_plan_within_the_limits_is_kept(plan, robot, tmp_path, capsys):
         (["--fastest", "--duration", "3"], (3.0, 3.0)),
     ],
 )
-def test_what_is_written_keeps_the_limits_as_another_tool_finds(plan, robot, tmp_path, options, lasts):
-    out = tmp_path / "out.csv"
-    assert retime.main([str(plan), "--params", str(robot), "--out", str(out), *options]) == 0
-    assert check_trajectory.main([str(out), "--params", str(robot)]) == 0
-    motion = read_plain(out)
+def test_what_is_written_keeps_the_limits_as_another_tool_finds(plan, robot, tool, options, lasts):
+    for arguments in (("retime", plan, "--out", OUT, *options), ("check_trajectory", OUT)):
+        assert tool(*arguments, "--params", robot).told
+    motion = read_plain(OUT)
     assert lasts[0] - 1e-6 <= motion.duration <= lasts[1] + 1e-6
     np.testing.assert_allclose(motion.position[[0, -1]], [[0, 0], [1, -0.5]], atol=1e-9)
     if options[0] == "--velocity":
         assert np.abs(motion.velocity).max() <= 1.6 * 1.0005
 
 
-def test_a_duration_too_short_is_a_failure_that_names_the_shortest(plan, robot, tmp_path, capsys):
-    options = ["--params", str(robot), "--out", str(tmp_path / "out.csv"), "--fastest", "--duration", "0.5"]
-    assert retime.main([str(plan), *options]) == 1
-    said = capsys.readouterr().err
-    assert "--duration 0.5: the shortest duration is" in said and said.count("\n") == 1
+def test_a_duration_too_short_is_a_failure_that_names_the_shortest(plan, robot, tool):
+    code, _, told = tool("retime", plan, "--params", robot, "--out", OUT, "--fastest", "--duration", "0.5")
+    assert code == 1 and "--duration 0.5: the shortest duration is" in told and told.count("\n") == 1
 
 
 def test_ctrl_c_during_a_long_file_ends_with_a_line_and_leaves_no_output(robot, tmp_path):
