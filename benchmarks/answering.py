@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from soak.streams.core import NodeCore
+from soak.streams.core import NodeCore, put_in_motion
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.inputs import Actions
@@ -57,7 +57,9 @@ def begun(plan: Plan) -> NodeCore:
     """Return a node that executes a plan."""
     node, step = idle(), 1e-3
     before, at, after = plan(np.array([-step, 0.0, step]))
-    node.begin(State(at, (after - before) / (2 * step), (after - 2 * at + before) / step**2), NOW_NS)
+    state = State(at, (after - before) / (2 * step), (after - 2 * at + before) / step**2)
+    node.joint_state(state.position, state.velocity, NOW_NS)
+    put_in_motion(node, state, NOW_NS)
     node.execute(chunk(plan, 0.0), NOW_NS)
     return node
 

@@ -12,6 +12,8 @@ import numpy as np
 from kit.arm import Robot
 from kit.controller import SECOND
 from soak.streams.core import NodeCore
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.requests.inputs import Actions, Positions
 from traj_integrator_ros.requests.plan import Plan
@@ -205,7 +207,7 @@ class Simulated(Player):
 
     def _take_report(self, at_ns: int, stamp_ns: int, reference: tuple[np.ndarray, ...], scaling: float) -> None:
         self._busy_ns = max(at_ns, self._busy_ns)
-        self.core.controller_state(stamp_ns, reference, self._busy_ns, scaling)
+        self.core.report(ControllerReport(stamp_ns, State(*reference).known, scaling), self._busy_ns)
 
     def _tick(self, at_ns: int) -> None:
         self._busy_ns = max(at_ns, self._busy_ns)

@@ -9,9 +9,9 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 
+from soak.streams.core import put_in_motion
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.polynomials import powers_of
 from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
@@ -90,11 +90,7 @@ class SimulatedNode:
 
     def execute(self, *state: object, at: float = NOW_S, lasts: float = 1.0) -> None:
         """Let the controller execute a motion that began a second ago and is in a given state at a time."""
-        position, velocity, acceleration = self._state(*state)
-        begin = position - velocity + acceleration / 2
-        pieces = powers_of([part[None] for part in (begin, velocity - acceleration, acceleration / 2)])
-        motion = Motion(np.array([0.0, 1.0 + lasts]), pieces, start_ns=ns(at - 1))
-        self.published.record(ExecutableTrajectory(motion), ns(at - 1))
+        put_in_motion(self.pipeline, self._state(*state), ns(at), lasts)
 
     def _state(self, *parts: object) -> State:
         return State(*(np.broadcast_to(np.asarray(part, float), self.dof).copy() for part in (*parts, 0.0, 0.0)[:3]))

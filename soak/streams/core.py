@@ -8,7 +8,6 @@ import numpy as np
 
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.polynomials import powers_of
-from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
 from traj_integrator_ros.governor.planner import Refuse
@@ -24,18 +23,11 @@ class NodeCore(Executor):
     def __init__(self, joints: Sequence[str], refuse: Refuse | None = None, **parameters: object) -> None:
         super().__init__(NodeParameters.of(joints, **{"device": "cpu", **parameters}), refuse=refuse)
 
-    def controller_state(
-        self, stamp_ns: int, reference: Sequence[np.ndarray], now_ns: int, scaling: float = 1.0
-    ) -> None:
-        """Take a report of the controller: reference (p, v, a), joints in the node's order, and the speed scaling."""
-        if stamp_ns:
-            self.report(ControllerReport(stamp_ns, State(*reference).known, scaling), now_ns)
 
-    def begin(self, state: State, now_ns: int) -> None:
-        """Put the controller in the middle of a motion of this node, in a state from which it continues."""
-        p, v, a = state
-        self.joint_state(p, v, now_ns)
-        pieces = powers_of([part[None] for part in (p - v + a / 2, v - a, a / 2)])
-        since_ns = now_ns - 10**9
-        motion = Motion(np.array([0.0, 2.0]), pieces, start_ns=since_ns)
-        self.published.record(ExecutableTrajectory(motion), since_ns)
+def put_in_motion(node: Executor, state: State, now_ns: int, lasts: float = 1.0) -> None:
+    """Let the controller be in a given state of a motion that began a second ago, and lasts for a time, s."""
+    p, v, a = state
+    pieces = powers_of([part[None] for part in (p - v + a / 2, v - a, a / 2)])
+    since_ns = now_ns - 10**9
+    motion = Motion(np.array([0.0, 1.0 + lasts]), pieces, start_ns=since_ns)
+    node.published.record(ExecutableTrajectory(motion), since_ns)
