@@ -66,7 +66,7 @@ def _velocities(steps: np.ndarray, row: np.ndarray, velocity: np.ndarray) -> np.
             whole[first + 1 : last] = found[1:-1, 0]
     slowed = np.zeros(len(row), bool)
     while True:
-        swinging = _swings(Motion(knots_of(steps), between(steps, np.stack([rows, whole[:, None]]))), rows)
+        swinging = _swings(Motion(knots_of(steps), between(steps, np.stack([rows, whole[:, None]]))), row)
         beside = (np.append(swinging, False) | np.append(False, swinging)) & free & ~slowed
         if not beside.any():
             return whole
@@ -83,16 +83,15 @@ def _slower(steps: np.ndarray, row: np.ndarray, velocity: np.ndarray) -> np.ndar
     return np.clip(velocity, low, high)
 
 
-def _swings(motion: Motion, rows: np.ndarray) -> np.ndarray:
-    """Return which segments of one joint lead beyond its outermost rows, `[N + 1, 1]`: bool `[N]`."""
-    low, high = rows.min() - _turn(rows, np.argmin(rows)), rows.max() + _turn(rows, np.argmax(rows))
+def _swings(motion: Motion, row: np.ndarray) -> np.ndarray:
+    """Return which segments of one joint lead beyond its outermost rows, `[N + 1]`: bool `[N]`."""
+    low, high = row.min() - _turn(row, row.argmin()), row.max() + _turn(row, row.argmax())
     least, most = extremes_of_pieces(motion)[:, :, 0, 0]
     return (least < low) | (most > high)
 
 
-def _turn(rows: np.ndarray, place: int) -> float:
+def _turn(row: np.ndarray, place: int) -> float:
     """Return how far a joint may swing beyond a row, rad: as the parabola through three rows, if that is little."""
-    if not 0 < place < len(rows) - 1:
-        return POSITION_ROUNDING
-    bend = _TURNS * abs(rows[place - 1, 0] - 2 * rows[place, 0] + rows[place + 1, 0]) / 8
+    inner = 0 < place < len(row) - 1
+    bend = _TURNS * abs(row[place - 1] - 2 * row[place] + row[place + 1]) / 8 if inner else np.inf
     return bend if bend <= _BETWEEN_ROWS_RAD else POSITION_ROUNDING

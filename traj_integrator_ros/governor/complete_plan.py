@@ -15,6 +15,8 @@ from ..execution.polynomials import powers_of
 from ..execution.rows import Reference
 from ..execution.tolerances import ROUNDING
 from ..limits.joint_limits import JointLimits
+from ..parameters.parameters import NodeParameters
+from ..parameters.table import ACTION_RETIME
 from ..requests.plan import Plan
 
 _SHORTEST_STEP_S = 1e-3
@@ -47,7 +49,7 @@ jumps from one limit to the other, the spline through its grid reaches 3 - sqrt(
 """
 
 
-def complete_motion(plan: Plan, before: State, limits: JointLimits, assumed: Bounds, *, slows: bool) -> Reference:
+def complete_motion(plan: Plan, before: State, parameters: NodeParameters, assumed: Bounds) -> Reference:
     """Return the motion of a complete plan.
 
     It interpolates the points as the controller does: cubics between points with velocities, and quintics between
@@ -61,39 +63,22 @@ def complete_motion(plan: Plan, before: State, limits: JointLimits, assumed: Bou
     Args:
         plan: with at least one step, and with all values finite.
         before: state of the robot when the plan begins.
-        limits: of the joints, as given.
-        assumed: the same limits, with assumed values where none is given.
-        slows: whether the motion may end later than the plan.
+        parameters: the node's configuration.
+        assumed: limits, with assumed values where none is given.
 
     """
-    before = before.known
+    before, limits, slows = before.known, parameters.joint_limits, parameters.limits_action == ACTION_RETIME
     position = np.vstack([before.position if plan.start is None else plan.start.position, plan.actions])
-    said, of_rates_s = _said(plan, position, before), np.inf
-    if said is not None:
+    if (said := _said(plan, position, before)) is not None:
         loose = _times(limits, _SWUNG).containing(position[0], position[0])
         is_near = not find_motion_violation(said, loose, steps=False)
         if is_near and _keeps_at_points(said, limits, before.acceleration):
             return Reference(said, plan.ends, keeps_limits=True)
         # Cubics cannot keep a limit of jerk.
-        if (plan.steps >= _SHORTEST_STEP_S).all() and (said.with_accelerations or limits.jerk is None or not slows):
-            of_rates_s = _slowed_s(said, assumed) if slows else 0.0
-    if of_rates_s <= _CONTRADICTORY * plan.duration:
-        return Reference(said, plan.ends)
-    found = _of_positions(plan, position, before, limits, assumed, slows=slows)
-    return Reference(said, plan.ends) if of_rates_s <= _slowed_s(found.motion, assumed) else found
-
-
-def _slowed_s(motion: Motion, assumed: Bounds) -> float:
-    """Return the duration, s, of a motion that is slowed as a whole until it keeps its limits."""
-    ratios = np.abs(extremes(motion)).max(axis=0)[1:] / assumed.raised_to(motion).rates
-    orders = 3 if motion.with_accelerations else 2
-    return motion.duration * max(1.0, *(ratios[k].max() ** (1 / (k + 1)) for k in range(orders)))
-
-
-def _of_positions(
-    plan: Plan, position: np.ndarray, before: State, limits: JointLimits, assumed: Bounds, *, slows: bool
-) -> Reference:
-    """Return the motion of the positions of a plan; if it may end later, in steps as long as limits demand."""
+        keeps_all = said.with_accelerations or limits.jerk is None or not slows
+        contradicts = slows and _slowed_s(said, assumed) > _CONTRADICTORY * plan.duration
+        if keeps_all and not contradicts and (plan.steps >= _SHORTEST_STEP_S).all():
+            return Reference(said, plan.ends)
     steps, nothing = plan.steps, np.full(position.shape, np.nan)
     rates = _with_ends(nothing, before.velocity), _with_ends(nothing, before.acceleration)
     motion = played(steps, position, *rates)
@@ -102,10 +87,17 @@ def _of_positions(
     beyond = [limit is not None and (one > limit).any() for one, limit in zip(most, given, strict=True)]
     if any(beyond[1:]) and (recorded := _recorded(plan, before, assumed)) is not None:
         return Reference(recorded, plan.ends)
-    if slows and any(beyond):
+    if slows and any(beyond):  # in steps as long as limits demand
         steps = _possible(steps, position, assumed)
         motion = played(steps, position, *rates)
     return Reference(motion, steps.cumsum())
+
+
+def _slowed_s(motion: Motion, assumed: Bounds) -> float:
+    """Return the duration, s, of a motion that is slowed as a whole until it keeps its limits."""
+    ratios = np.abs(extremes(motion)).max(axis=0)[1:] / assumed.raised_to(motion).rates
+    orders = 3 if motion.with_accelerations else 2
+    return motion.duration * max(1.0, *(ratios[k].max() ** (1 / (k + 1)) for k in range(orders)))
 
 
 def _recorded(plan: Plan, before: State, assumed: Bounds) -> Motion | None:

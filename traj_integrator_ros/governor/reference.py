@@ -56,15 +56,14 @@ def reference(
         Rejected: limits_violated, if a goal cannot be reached.
 
     """
-    slows = parameters.limits_action == ACTION_RETIME
     if _is_goal(plan) and np.isfinite(assumed.velocity).all():
         if not plan.is_complete or begin.velocity.any():
             goal = _goal(plan, origin_ns, at_ns, begin, assumed)
             in_time = goal.motion.duration <= goal.passes[-1] + ROUNDING
-            if not plan.is_complete or in_time or slows:
+            if not plan.is_complete or in_time or parameters.limits_action == ACTION_RETIME:
                 return goal
     if plan.is_complete:
-        found = complete_motion(plan, before, parameters.joint_limits, assumed, slows=slows)
+        found = complete_motion(plan, before, parameters, assumed)
         return found._replace(motion=found.motion._replace(start_ns=origin_ns))
     motion = _chunk(plan, plan.start or before, parameters, assumed.velocity)
     passes = plan.ends - motion.start_ns * NANOSECOND_S
@@ -177,10 +176,8 @@ def steps_of_rows(plan: Plan, joints: np.ndarray, passes: np.ndarray) -> Steps:
 
 def with_standing(plan: Plan, joints: np.ndarray, position: np.ndarray) -> Plan:
     """Return a plan in which some joints stand at a position, rad, `[k]`."""
-    changes: dict[str, object] = {}
-    for name in ("start", "goal"):
-        if (state := getattr(plan, name)) is not None:
-            changes[name] = state.held(joints, position)
+    states = {"start": plan.start, "goal": plan.goal}
+    changes = {name: state.held(joints, position) for name, state in states.items() if state is not None}
     stands = position if plan.is_positions or plan.spline is not None else 0.0
     for name, value in (("actions", stands), ("velocities", 0.0), ("accelerations", 0.0)):
         if (values := getattr(plan, name)) is not None and len(values):
