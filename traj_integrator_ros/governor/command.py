@@ -36,12 +36,6 @@ class NotYet(Exception):
     """No trajectory can be made until the present motion is known."""
 
 
-def require_begun(present: ExecutableTrajectory, now_ns: int) -> None:
-    """Let nothing begin while the controller is on its way to the first point of its motion. Raises NotYet."""
-    if present.follows and present.start_ns > now_ns:
-        raise NotYet
-
-
 class Command:
     """The motions that were sent in the last 30 s, what is reported and measured of them, and why the robot is braked.
 
@@ -268,7 +262,7 @@ class Command:
                 "motions are executed faster than they are checked",
             )
         if (own := self.own) is not None or self.report is None:
-            return own
+            return self._once_begun(now_ns) if waits else own
         reference = self.report.reference
         if self.heard.moves():
             raise Rejected(
@@ -279,14 +273,14 @@ class Command:
         held = resting(reference.position, MOMENT_S, self.motion_clock.at(now_ns))
         return ExecutableTrajectory(held, follows=False)
 
-    def to_stop(self, now_ns: int) -> ExecutableTrajectory | None:
+    def to_stop(self, now_ns: int, *, waits: bool = True) -> ExecutableTrajectory | None:
         """Return the motion that a stop has to end, even that of another program; None if no motion is known.
 
         A silent controller is a reason to stop, and never a reason to go on.
         """
         is_lost = self._status is ControllerStatus.FASTER or (self.is_doubtful and not self._is_exact)
         if self.report is None or self.heard.is_silent(now_ns) or (self._own and not is_lost):
-            return self.own
+            return self._once_begun(now_ns) if waits else self.own
         # What is reported is assumed to go on at its velocity until the stop begins.
         position, velocity, acceleration = self.report.reference
         begun_ns, at_ns = map(self.motion_clock.at, (self.report.stamp_ns, now_ns))
@@ -299,6 +293,13 @@ class Command:
     def own(self) -> ExecutableTrajectory | None:
         """The motion that was sent and is executed, unless reports show otherwise; None if there is none."""
         return next((one for one in self._own if not one.is_lost), self.last)
+
+    def _once_begun(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Return the same. Raises NotYet while the controller is on its way to the first point of it."""
+        own = self.own
+        if own is not None and own.start_ns > self.motion_clock.at(now_ns):
+            raise NotYet
+        return own
 
     def again(self, now_ns: int) -> ExecutableTrajectory | None:
         """Return the motion in execution as a message that changes nothing, however late; None if there is none."""

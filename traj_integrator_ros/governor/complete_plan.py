@@ -60,12 +60,7 @@ def complete_motion(plan: Plan, before: State, parameters: NodeParameters, assum
     A motion counts as keeping the limits if a motion within the limits can pass its points. The controller's
     interpolation may then exceed them where accelerations, or jerks, jump twice within a step.
 
-    Args:
-        plan: with at least one step, and with all values finite.
-        before: state of the robot when the plan begins.
-        parameters: the node's configuration.
-        assumed: limits, with assumed values where none is given.
-
+    `before` is the state of the robot when the plan begins, and `assumed` has values where no limit is given.
     """
     before, limits, slows = before.known, parameters.joint_limits, parameters.limits_action == ACTION_RETIME
     position = np.vstack([before.position if plan.start is None else plan.start.position, plan.actions])

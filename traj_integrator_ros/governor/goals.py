@@ -144,8 +144,8 @@ class Goals:
                 self._end(_CANCELED)
             return None
         try:
-            trajectory = self._trajectory(goal, now_ns)
             state = self._pipeline.joint_states.latest(now_ns, parameters.state_timeout)
+            trajectory = self._trajectory(goal, now_ns)
         except Rejected as rejected:
             self.abort(rejected)
             return None
@@ -196,8 +196,6 @@ class Goals:
         command, last = self._published, self._published.last
         command.guard.require_following()
         if last is None:
-            if self._pipeline.joint_states.jumped_back:
-                self._pipeline.joint_states.latest(now_ns, 0.0)
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
                 "controller_state: the controller does not execute the trajectory any more "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..execution.tolerances import NANOSECOND_S
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
+from ..parameters.table import ACTION_RETIME
 from ..requests.plan import GOALS, SEQUENCES, Plan, turned
 from ..requests.rejection import Rejected, RejectionReason
 from .command import CUT_OFF_S, Command, NotYet
@@ -319,7 +320,8 @@ class Planner:
         if not task.plan.is_complete and len(task.plan.steps) <= _LONG:
             work = _at_once(task.motion, slows=False)
             refused = work.exception()
-            if refused is None or refused.reason is not RejectionReason.LIMITS or not self._trajectories.slows:
+            is_beyond = refused is not None and refused.reason is RejectionReason.LIMITS
+            if not is_beyond or self._parameters.limits_action != ACTION_RETIME:
                 return work
         work = self._threads.submit(task.motion, slows=True)
         work.add_done_callback(lambda _: self._wake())

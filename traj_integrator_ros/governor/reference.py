@@ -41,7 +41,7 @@ def reference(
 
     `interpolant` gives the motion of rows of positions or velocities; held accelerations, held jerks and control points
     are polynomials already. One position, or the same one in all rows, is a goal: joints go there as fast as limits
-    allow, or in a complete plan as fast as it says.
+    allow, or in a complete plan as fast as it says. Raises Rejected: limits_violated, if a goal cannot be reached.
 
     Args:
         plan: with all positions finite.
@@ -51,9 +51,6 @@ def reference(
         begin: the commanded state when it begins to be executed; None likewise.
         parameters: the node's configuration.
         assumed: limits, with assumed values where none is given.
-
-    Raises:
-        Rejected: limits_violated, if a goal cannot be reached.
 
     """
     if _is_goal(plan) and np.isfinite(assumed.velocity).all():
@@ -114,12 +111,7 @@ def exact_motion(plan: Plan, start: State) -> Motion:
 
     The kernel of the control map (docs/kernels.md) computes the states between steps, in float64 on the CPU, so that no
     robot waits for a device. It gets the last action twice, because the last action of a map with as many rows as
-    actions affects no row.
-
-    Args:
-        plan: with steps, and with all actions finite.
-        start: state at its beginning; an unknown acceleration counts as 0.
-
+    actions affects no row. An unknown acceleration at the start counts as 0.
     """
     actions, steps, every, goals = plan.actions, plan.steps, 1, {}
     if plan.spline is not None:

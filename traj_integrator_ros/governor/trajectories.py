@@ -17,11 +17,11 @@ from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
 from ..limits.joint_limits import JointLimits, assumed_limits, find_violation, limits_lacking
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import ACTION_RETIME, ACTION_WARN, GRIPPER, START_FROM_PREVIOUS
+from ..parameters.table import ACTION_WARN, GRIPPER, START_FROM_PREVIOUS
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .beginning import Beginning
-from .command import Command, require_begun
+from .command import Command
 from .executable import ExecutableTrajectory, require_written, schedule
 from .monitor import allowance_of
 from .planned_motion import Found, Task
@@ -66,8 +66,6 @@ class TrajectoryMaker:
         most_apart = _MOST_APART * np.minimum(self.assumed.bounds.position_max - self.assumed.bounds.position_min, 1.0)
         self._most_apart = np.where(parameters.of_kind(GRIPPER), np.inf, most_apart)
         self._switched = parameters.switched
-        self.slows = parameters.limits_action == ACTION_RETIME
-        """True if a plan that exceeds limits is slowed."""
         self.beginning = Beginning(parameters, published, self.assumed.bounds, self.allowance)
 
     # When a plan begins, by the motion's clock
@@ -93,9 +91,7 @@ class TrajectoryMaker:
     def present(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
         """Return the motion that is commanded from now on, from which a plan is blended in."""
         self._require_limits(plan)
-        present = self.beginning.of(plan, now_ns)
-        require_begun(present, self._at(now_ns))
-        return present
+        return self.beginning.of(plan, now_ns)
 
     # The motion to a plan
 
@@ -218,11 +214,9 @@ class TrajectoryMaker:
 
     def stop(self, now_ns: int, *, waits: bool = True) -> ExecutableTrajectory | None:
         """Return the fastest stop from the present command, or from where it `waits` to be known; None without one."""
-        present = self._published.to_stop(now_ns)
+        present = self._published.to_stop(now_ns, waits=waits)
         if present is None:
             return None
-        if waits:
-            require_begun(present, self._at(now_ns))
         blend_ns = max(present.start_ns, self._at(now_ns)) + self._lead_ns
         stop = self._fastest_stop(present.motion, blend_ns)
         return self._executable(present, Found(stop, stop), now_ns)
@@ -259,7 +253,6 @@ class TrajectoryMaker:
         present = self._published.to_stop(now_ns)
         if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
             return None
-        require_begun(present, self._at(now_ns))
         blend_ns = self._blend_ns(present, now_ns)
         rest, state = present.motion.rest_from(blend_ns), present.motion.at(blend_ns)
 
