@@ -1,10 +1,10 @@
 """The backends that compute the control maps, and which of them runs where.
 
 A backend has two launchers for each control map (`clique`, `clique_central`, `acceleration`, `velocity`, `jerk`,
-`bspline`):
+`bspline`), which `launchers(map)` of its package returns; Triton's are `<map>_forward` and `<map>_vjp` of modules:
 
-    <map>_forward(inputs: Inputs, *, out=None, **scheme) -> (position, velocity, acceleration, jerk)
-    <map>_vjp(inputs: VjpInputs, *, out=None, **scheme) -> gradients of `Inputs.values`
+    forward(inputs: Inputs, *, out=None, **scheme) -> (position, velocity, acceleration, jerk)
+    vjp(inputs: VjpInputs, *, out=None, **scheme) -> gradients of `Inputs.values`
 
 - Outputs are fresh contiguous `[B, H, D]` tensors in the action's dtype, gradients `[B, Ha, D]` and `[S, D]`, None if
   not wanted; rows of a start pool are summed in the same order on every run.
@@ -64,8 +64,10 @@ class BackendInfo:
 _NAMES = tuple(member.value for member in Backend)
 # The backends for each kind of device, in order of preference. The last one runs everywhere.
 _PREFERENCE = {"cpu": (Backend.NATIVE, Backend.REFERENCE), "cuda": (Backend.TRITON, Backend.REFERENCE)}
-# The other maps have modules of their own.
-_TRITON_MODULES = dict.fromkeys(("clique", "velocity", "acceleration", "jerk"), "chain")
+_TRITON_MODULES = {
+    **dict.fromkeys(("clique", "velocity", "acceleration", "jerk"), "chain"),
+    **dict.fromkeys(("clique_central", "bspline"), "control_points"),
+}
 _PACKAGES = {Backend.REFERENCE: ".reference_backend", Backend.NATIVE: ".native", Backend.TRITON: ".triton"}
 
 
@@ -100,8 +102,9 @@ def launcher(name: str, direction: str, backend: str | None, device_type: str) -
         obstacle = _obstacle(chosen, device_type)
         if obstacle is not None:
             raise BackendUnavailable(f"backend {chosen.value!r} cannot run on {device_type!r}: {obstacle}")
-    module = _TRITON_MODULES.get(name, name) if chosen is Backend.TRITON else ""
-    return getattr(_import(chosen, module), f"{name}_{direction}")
+    if chosen is Backend.TRITON:
+        return getattr(_import(chosen, _TRITON_MODULES[name]), f"{name}_{direction}")
+    return _import(chosen, "").launchers(name)[direction == "vjp"]
 
 
 def check_backend(backend: Backend | str | None) -> str | None:

@@ -78,7 +78,7 @@ def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction
     """
     is_vjp = direction == "vjp"
     linear_places, dt_place = slice(1, 5 if is_vjp else 10), TENSORS[direction]
-    launch = getattr(reference_backend, f"{operator.name}_{direction}")
+    launch = reference_backend.launchers(operator.name)[is_vjp]
 
     def setup_context(ctx, inputs: tuple, output: tuple) -> None:
         linear, call = (_split_vjp if is_vjp else _split)(inputs[1:])

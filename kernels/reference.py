@@ -10,6 +10,8 @@ is the start state (central difference: row 1). Where `H = Ha` the last action a
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 
 import torch
@@ -20,26 +22,6 @@ from .splines.weights import STATE_WEIGHTS, row_weights
 from .types import AccelerationIntegrator, Trajectory
 
 CENTRAL_EXTRA_HORIZON = 4
-
-
-def clique(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Trajectory:
-    """Positions to derivatives by backward differences: v[h] = (p[h] - p[h-1]) / dt[h], then a and j in the same way.
-
-    The points before the start lie on the arc `p0 - k v0 dt + (k dt)^2 a0 / 2`, whose last differences are
-    `v0 - dt a0 / 2` and `a0`: if dt is uniform, the output for any sampled quadratic motion is exact from h = 1 on.
-    """
-    p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
-    step = dt[:, 1:]
-    position = torch.cat([p0, action[:, :-1]], 1)
-    velocity = position.diff(dim=1) / step
-    acceleration = torch.cat([v0 - dt[:, :1] * a0 / 2, velocity], 1).diff(dim=1) / step
-    jerk = torch.cat([a0, acceleration], 1).diff(dim=1) / step
-    return Trajectory(
-        position,
-        torch.cat([v0, velocity], 1),
-        torch.cat([a0, acceleration], 1),
-        torch.cat([torch.zeros_like(p0), jerk], 1),
-    )
 
 
 def clique_central(
@@ -73,43 +55,41 @@ def clique_central(
     )
 
 
-def acceleration(
-    action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor, integrator: AccelerationIntegrator
+def held(
+    given: int,
+    action: Tensor,
+    p0: Tensor,
+    v0: Tensor,
+    a0: Tensor,
+    dt: Tensor,
+    integrator: AccelerationIntegrator = AccelerationIntegrator.ZOH,
 ) -> Trajectory:
-    """Accelerations held over each step to velocity and position, jerk by backward difference."""
+    """Actions that are the output `given` (0 position to 3 jerk): running sums to the lower ones, backward differences.
+
+    Accelerations and jerks are held over each step, which sums integrate exactly; `integrator` is for accelerations. Of
+    positions, the points before the start lie on the arc `p0 - k v0 dt + (k dt)^2 a0 / 2`, whose last differences are
+    `v0 - dt a0 / 2` and `a0`: if dt is uniform, the output for any sampled quadratic motion is exact from h = 1 on.
+    """
     p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
-    step, held = dt[:, 1:], action[:, :-1]
-    jerk = torch.cat([a0, held], 1).diff(dim=1) / step
-    velocity = _accumulate(v0, held * step)
-    if integrator is AccelerationIntegrator.ZOH:
-        position = _accumulate(p0, velocity[:, :-1] * step + held * step**2 / 2)
-    else:
-        position = _accumulate(p0, velocity[:, 1:] * step)
-    return Trajectory(position, velocity, torch.cat([a0, held], 1), torch.cat([torch.zeros_like(p0), jerk], 1))
+    step, later = dt[:, 1:], action[:, :-1]
+    start = [p0, v0, a0, torch.zeros_like(p0)]
+    outputs = list(start)
+    outputs[given] = torch.cat([start[given], later], 1)
+    before, difference = start[given], later
+    for order in range(given + 1, 4):
+        difference = torch.cat([before, difference], 1).diff(dim=1) / step
+        outputs[order] = torch.cat([start[order], difference], 1)
+        before = v0 - dt[:, :1] * a0 / 2 if order == 1 and given == 0 else start[order]
+    for order in reversed(range(given)):
+        at_begin = [outputs[k][:, :-1] for k in range(order + 1, given)] + [later]
+        if integrator is not AccelerationIntegrator.ZOH and order == 0:
+            at_begin = [outputs[1][:, 1:]]
+        gains = [value * step**power / math.factorial(power) for power, value in enumerate(at_begin, start=1)]
+        outputs[order] = torch.cat([start[order], start[order] + sum(gains[1:], start=gains[0]).cumsum(1)], 1)
+    return Trajectory(*outputs)
 
 
-def velocity(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Trajectory:
-    """Velocities held over each step to position, acceleration and jerk by backward difference."""
-    p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
-    step, held = dt[:, 1:], action[:, :-1]
-    acceleration = torch.cat([v0, held], 1).diff(dim=1) / step
-    jerk = torch.cat([a0, acceleration], 1).diff(dim=1) / step
-    return Trajectory(
-        _accumulate(p0, held * step),
-        torch.cat([v0, held], 1),
-        torch.cat([a0, acceleration], 1),
-        torch.cat([torch.zeros_like(p0), jerk], 1),
-    )
-
-
-def jerk(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Trajectory:
-    """Jerks held over each step: the exact cubic step of acceleration, velocity and position."""
-    p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
-    step, held = dt[:, 1:], action[:, :-1]
-    acceleration = _accumulate(a0, held * step)
-    velocity = _accumulate(v0, acceleration[:, :-1] * step + held * step**2 / 2)
-    position = _accumulate(p0, velocity[:, :-1] * step + acceleration[:, :-1] * step**2 / 2 + held * step**3 / 6)
-    return Trajectory(position, velocity, acceleration, torch.cat([torch.zeros_like(p0), held], 1))
+clique, velocity, acceleration, jerk = (functools.partial(held, given) for given in range(4))
 
 
 def bspline(
@@ -152,11 +132,6 @@ def _per_step(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) ->
     batch, horizon, _ = action.shape
     rows = (start.expand(batch, -1)[:, None] for start in (p0, v0, a0))
     return (*rows, dt.expand(-1, horizon, -1))
-
-
-def _accumulate(start: Tensor, increments: Tensor) -> Tensor:
-    """`[B, H, D]`: the start, then the start plus the running sum of the `[B, H - 1, D]` increments."""
-    return torch.cat([start, start + increments.cumsum(1)], 1)
 
 
 def _state_points(state: Sequence[Tensor], length: Tensor, form: SplineForm) -> Tensor:

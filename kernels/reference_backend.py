@@ -70,15 +70,13 @@ def _values_of(inputs: Inputs) -> list[Tensor | None]:
     return [action.double(), *start_rows(*start, action), *goal_rows]
 
 
-def _forward(name: str) -> Callable[..., tuple[Tensor, ...]]:
+def launchers(name: str) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..., tuple[Tensor | None, ...]]]:
+    """Return forward and vjp of the map `name`, as `backends` describes them."""
+
     def forward(inputs: Inputs, **scheme: object) -> tuple[Tensor, ...]:
         trajectory = _trajectory(name, _values_of(inputs), inputs.dt, scheme)
         return tuple(output.to(inputs.action.dtype) for output in trajectory)
 
-    return forward
-
-
-def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
     def vjp(inputs: VjpInputs, **scheme: object) -> tuple[Tensor | None, ...]:
         like, horizon, dt = inputs.like, inputs.action_horizon, inputs.dt
         # The maps treat all joints alike: with one joint for each input number, the result is the matrix.
@@ -107,12 +105,4 @@ def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
             gradients.append(collect_rows(gradient[:, horizon + row], index, count, like) if need else None)
         return tuple(gradients)
 
-    return vjp
-
-
-clique_forward, clique_vjp = _forward("clique"), _vjp("clique")
-clique_central_forward, clique_central_vjp = _forward("clique_central"), _vjp("clique_central")
-velocity_forward, velocity_vjp = _forward("velocity"), _vjp("velocity")
-acceleration_forward, acceleration_vjp = _forward("acceleration"), _vjp("acceleration")
-jerk_forward, jerk_vjp = _forward("jerk"), _vjp("jerk")
-bspline_forward, bspline_vjp = _forward("bspline"), _vjp("bspline")
+    return forward, vjp

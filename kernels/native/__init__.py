@@ -1,8 +1,8 @@
 """The NATIVE backend: fused C++ loops on the CPU, forward and vjp of every control map.
 
 The extension is built with the package if a C++ compiler is available, and wheels bring it. Without it, importing this
-module raises an ImportError that says so, and the reference backend is used. `<map>_forward` and `<map>_vjp` are the
-launchers that `backends` describes, without autograd. `FastMap` is the fast path of the public functions.
+module raises an ImportError that says so, and the reference backend is used. `launchers` returns those that `backends`
+describes, without autograd. `FastMap` is the fast path of the public functions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,6 @@ from .extension import UNFIT  # noqa: F401
 from .extension import extension as _C
 from .fast import FastMap, has_ends, shown  # noqa: F401
 from .launch import dt_gradient, launchers, spline_form  # noqa: F401
-
-clique_forward, clique_vjp = launchers("clique")
-clique_central_forward, clique_central_vjp = launchers("clique_central")
-velocity_forward, velocity_vjp = launchers("velocity")
-acceleration_forward, acceleration_vjp = launchers("acceleration")
-jerk_forward, jerk_vjp = launchers("jerk")
-bspline_forward, bspline_vjp = launchers("bspline")
 
 MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
 """Number of each map in the extension, by its name in `MAPS`: the table in `control_map.h`."""

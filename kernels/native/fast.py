@@ -65,13 +65,10 @@ class FastMap:
         try:
             steps = dt
             if memory is not None:
-                is_learned = isinstance(dt, Tensor) and dt.requires_grad
-                if is_learned or not all(map(_is_memory, memory)):
+                memory = tuple(map(_memory, memory))
+                if gradient is not None and not _is_alike(_memory(gradient), values[0]):
                     return None
-                if gradient is not None and not (_is_memory(gradient) and _is_alike(gradient, values[0])):
-                    return None
-                memory = tuple(buffer.detach() if buffer.requires_grad else buffer for buffer in memory)
-                dt = steps = _seconds(dt, is_rate, (values[0].shape[1], memory[0].shape[1]))
+                dt = steps = _seconds(dt, is_rate, (1, values[0].shape[1], memory[0].shape[1]))
             elif type(dt) is not float:
                 steps = _steps(dt, dt_per)
             call = _Call(self, values, indices, dt, steps, memory, gradient)
@@ -147,7 +144,7 @@ class _Call(NamedTuple):
         if self.memory is None:
             return outputs
         torch.autograd.graph.increment_version(self.memory)
-        return tuple(buffer.view_as(buffer) for buffer in self.memory)
+        return [buffer.view_as(buffer) for buffer in self.memory]
 
 
 class _Kept(NamedTuple):
@@ -274,29 +271,34 @@ def _steps(dt: Tensor, dt_per: str) -> Tensor:
     return dt.double().contiguous()
 
 
-def _seconds(dt: float | Tensor, is_rate: bool, horizons: Sequence[int]) -> float | Tensor:
-    """Return step lengths from dt, or 1 / dt: a number where all elements are the same, one for each action or output.
+def _seconds(dt: float | Tensor, is_rate: bool, lengths: Sequence[int]) -> float | Tensor:
+    """Return step lengths from dt, or 1 / dt: a number where all are the same, since operations of torch take longer.
 
-    Operations of torch take longer.
+    Raises:
+        TypeError: dt has a gradient, or is no ordinary tensor.
+
     """
     if type(dt) is not float:
-        is_short = dt.dim() < 2 and dt.is_cpu and dt.layout is torch.strided and dt.numel() in (1, *horizons)
-        numbers = dt.reshape(-1).tolist() if is_short else []
-        if not numbers or type(numbers[0]) is not float or numbers.count(numbers[0]) < len(numbers):
+        if dt.requires_grad:
+            raise TypeError
+        numbers = dt.tolist() if dt.dim() == 1 and dt.is_cpu and dt.layout is torch.strided else ()
+        is_short = 0 < len(numbers) in lengths and type(numbers[0]) is float
+        if not is_short or numbers.count(numbers[0]) < len(numbers):
             steps = _steps(dt, "step")
             return steps.reciprocal() if is_rate else steps
         dt = numbers[0]
     return 1 / dt if is_rate and dt else dt
 
 
-def _is_memory(buffer: object) -> bool:
-    """Return whether autograd can follow what is written to a tensor.
+def _memory(buffer: Tensor) -> Tensor:
+    """Return a tensor to write to; raises TypeError or AttributeError if autograd cannot follow what is written to it.
 
     A view that an earlier call returned has a graph, but what counts is the memory that it shows.
     """
-    if type(buffer) is not Tensor or buffer.is_inference():
-        return False
-    return not (buffer if buffer._base is None else buffer._base).requires_grad
+    base = buffer._base
+    if type(buffer) is not Tensor or buffer.is_inference() or (buffer if base is None else base).requires_grad:
+        raise TypeError
+    return buffer if base is None else buffer.detach()
 
 
 def _is_alike(buffer: Tensor, action: Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import factorial, perm
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from .limits import MotionLimits
 from .native import refuse_transformed
 
+Array = np.ndarray | Tensor
 _HALVINGS = 30
 """Halvings of a piece around an extreme: what the value lacks there is the square of what is left, 2^-60."""
 _JERK = 3
@@ -105,34 +107,39 @@ def _extremes(spans: np.ndarray, states: list[np.ndarray]) -> tuple[np.ndarray, 
     A polynomial is monotone between the zeros of its derivative, and so is that between the zeros of its own: from the
     derivative of the jerk down, the zeros of each are enclosed between those of the next.
     """
-    pieces = _coefficients(spans, states)
-    start, end = np.zeros_like(pieces[:1]), np.ones_like(pieces[:1])
+    pieces = coefficients(spans, [state[:, :-1] for state in states], [state[:, 1:] for state in states])
+    start, end = (np.full((1, *pieces[0].shape), value) for value in (0.0, 1.0))
     at, found = np.concatenate([start, end]), []
     for order in range(_JERK, -1, -1):
         low, high = at[:-1], at[1:]
-        is_below = _derivative(pieces, order + 1, low) < 0
+        is_below = derivative(pieces, order + 1, low) < 0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            is_before = (_derivative(pieces, order + 1, middle) < 0) == is_below
+            is_before = (derivative(pieces, order + 1, middle) < 0) == is_below
             low, high = np.where(is_before, middle, low), np.where(is_before, high, middle)
         at = np.concatenate([start, high, end])
-        values = _derivative(pieces, order, at) / spans**order
+        values = derivative(pieces, order, at) / spans**order
         found.insert(0, (values.min(axis=0), values.max(axis=0)))
     lowest, highest = zip(*found, strict=True)
     return np.stack(lowest), np.stack(highest)
 
 
-def _coefficients(spans: np.ndarray, states: list[np.ndarray]) -> np.ndarray:
-    """Return coefficients of the pieces over their share of the span, 0 to 1, `[2, 4 or 6, B, P - 1, D]` by power."""
-    orders = range(len(states))
-    starts = [state[:, :-1] * spans**k / factorial(k) for k, state in enumerate(states)]
-    missing = [state[:, 1:] * spans**k - sum(perm(i, k) * starts[i] for i in orders) for k, state in enumerate(states)]
-    at_end = [[perm(len(states) + i, k) for i in orders] for k in orders]
-    return np.concatenate([starts, np.tensordot(np.linalg.inv(at_end), missing, 1)])
+def coefficients(spans: Array, starts: Sequence[Array], ends: Sequence[Array]) -> list[Array]:
+    """Return coefficients of polynomials over their share of a span, from 0 to 1, by power.
+
+    They have the given positions, and as many derivatives as are given, at the start and at the end of each span, s.
+    """
+    orders = range(len(starts))
+    heads = [start * spans**k / factorial(k) for k, start in enumerate(starts)]
+    missing = [end * spans**k - sum(perm(i, k) * heads[i] for i in orders) for k, end in enumerate(ends)]
+    at_end = [[perm(len(starts) + i, k) for i in orders] for k in orders]
+    solved = np.rint(2 * np.linalg.inv(at_end)) / 2
+    return heads + [sum(float(weight) * missing[k] for k, weight in enumerate(row)) for row in solved]
 
 
-def _derivative(pieces: np.ndarray, order: int, at: np.ndarray) -> np.ndarray:
-    value = np.zeros_like(at)
+def derivative(pieces: Sequence[Array], order: int, at: Array) -> Array:
+    """Return a derivative of polynomials, by their share of the span, at places from 0 to 1."""
+    value = 0.0 * at
     for power in range(len(pieces) - 1, order - 1, -1):
         value = value * at + perm(power, order) * pieces[power]
     return value

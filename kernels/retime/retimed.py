@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .certificate import coefficients, derivative
+
 KINDS = ("velocity", "acceleration", "jerk")
 
 
@@ -137,17 +139,7 @@ class Retimed:
         begin, end = self.times.gather(1, piece), self.times.gather(1, after)
         h = torch.where(end > begin, end - begin, 1.0)[..., None]
         e = ((at - begin).clamp(min=0)[..., None] / h).clamp(max=1)
-        p0, p1 = of(self.position, piece), of(self.position, after)
-        v0, v1 = of(self.velocity, piece) * h, of(self.velocity, after) * h
-        p = p1 - p0
-        if self.acceleration is None:
-            c = (p0, v0, 3 * p - 2 * v0 - v1, -2 * p + v0 + v1, 0 * p, 0 * p)
-        else:
-            a0, a1 = of(self.acceleration, piece) * h * h, of(self.acceleration, after) * h * h
-            third = 10 * p - 6 * v0 - 4 * v1 - 1.5 * a0 + 0.5 * a1
-            fourth = -15 * p + 8 * v0 + 7 * v1 + 1.5 * a0 - a1
-            c = (p0, v0, a0 / 2, third, fourth, 6 * p - 3 * v0 - 3 * v1 - 0.5 * a0 + 0.5 * a1)
-        position = c[0] + e * (c[1] + e * (c[2] + e * (c[3] + e * (c[4] + e * c[5]))))
-        velocity = (c[1] + e * (2 * c[2] + e * (3 * c[3] + e * (4 * c[4] + e * 5 * c[5])))) / h
-        acceleration = (2 * c[2] + e * (6 * c[3] + e * (12 * c[4] + e * 20 * c[5]))) / (h * h)
+        given = [values for values in (self.position, self.velocity, self.acceleration) if values is not None]
+        pieces = coefficients(h, *([of(values, points) for values in given] for points in (piece, after)))
+        position, velocity, acceleration = (derivative(pieces, order, e) / h**order for order in range(3))
         return position, velocity, acceleration

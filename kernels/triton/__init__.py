@@ -2,7 +2,7 @@
 
 Importing this package imports neither triton nor a kernel: each module below does, and is imported by the first launch.
 `chain` (backward differences of positions, velocities, accelerations, jerks; with `differences`) and `control_points`
-(with `ends`; launched by `clique_central` and `bspline`) have equations, a kernel for each direction and its launcher.
+(B-splines, central differences; with `ends`) have equations, a kernel for each direction and its launchers.
 They share `launch` (host), `device`, `pairs` (functions of kernels); `probe` finds out whether any can run. The
 gradient of the step lengths is composed of operations of torch (`derivatives`).
 

@@ -1,4 +1,4 @@
-"""Control points between two states to rows, and the vjp: the kernels of B-splines and of central differences.
+"""Control points between two states to rows, and the vjp: B-splines, and positions by central differences.
 
 Extended control points c are those that represent the start, the given ones, and those that represent the goal or
 repeat the last one. K + 1 of them affect a segment. With T the time of a segment, row k of segment i is
@@ -11,9 +11,18 @@ The vjp takes differences first as well, from segment to segment, so that smooth
 
 The last given point, if others repeat it, gets the sum of theirs, too: one difference less of each order, and running
 sums of the positions' gradients. Start and goal get sums over few points (`ends`).
+
+Central differences are segments of one row and five points, and their start is four points of its arc. H = Ha + 4; with
+e[0] = p0, e[k] = u[k-1] up to Ha, e[k] = u[Ha-1] beyond, and before the start the cubic arc
+e[k] = p0 + k dt v0 + (k dt)^2 a0 / 2 + (k dt)^3 j0 / 6, output h lies at e[h-1]:
+
+    v[h] = (  e[-2] -  8 e[-1]           +  8 e[+1] - e[+2]) / (12 dt)        (offsets from h - 1)
+    a[h] = ( -e[-2] + 16 e[-1] - 30 e[0] + 16 e[+1] - e[+2]) / (12 dt^2)
+    j[h] = ( -e[-2] +  2 e[-1]           -  2 e[+1] + e[+2]) / (2 dt^3)
 """
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +31,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..splines.form import SplineForm
+from ..splines.weights import STATE_WEIGHTS, row_weights
 from ..types import Inputs, VjpInputs
 from . import launch
 from .device import jit_kernel, load, load_state, places, put, state_row, trajectories
@@ -104,6 +115,46 @@ class Segments:
                     table[row, q, k] += table[row - steps, q, k]
             found.append(table)
         return found
+
+
+# The equations in terms of first, second and third differences of e[h-3] to e[h+1].
+_WEIGHTS = [[0, 0, 1, 0, 0]], [[-1 / 12, 7 / 12, 7 / 12, -1 / 12]], [[-1 / 12, 14 / 12, -1 / 12]], [[1 / 2, 1 / 2]]
+_STATES = [[place**kind / math.factorial(kind) for kind in range(4)] for place in (-3, -2, -1, 0)]
+_CENTRAL = Segments([np.array(one, dtype=float) for one in _WEIGHTS], np.array(_STATES), centre=3.0)
+
+
+def clique_central_forward(inputs: Inputs, *, out: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
+    """Return the outputs, as `backends` describes it."""
+    return _CENTRAL.forward(inputs, inputs.action.shape[1], out)
+
+
+def clique_central_vjp(
+    inputs: VjpInputs, *, truncate_terminal_gradient: bool = False, out: Sequence[Tensor | None] | None = None
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients, as `backends` describes it; truncated, the last action has that of the positions alone."""
+    return _CENTRAL.vjp(inputs, inputs.action_horizon, out, truncate=truncate_terminal_gradient)
+
+
+def bspline_forward(inputs: Inputs, *, form: SplineForm, out: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
+    """Return the outputs, as `backends` describes it."""
+    used = form.used(inputs.action.shape[1], inputs.ends[1].rows[0] is not None)
+    unused = {} if form.has_jerk else {"p_start_j": None, "p_goal_j": None}
+    return _of_spline(form).forward(inputs, used, out, **unused)
+
+
+def bspline_vjp(
+    inputs: VjpInputs, *, form: SplineForm, out: Sequence[Tensor | None] | None = None
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients, as `backends` describes it."""
+    return _of_spline(form).vjp(inputs, form.used(inputs.action_horizon, inputs.rows[1] >= 0), out)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_spline(form: SplineForm) -> Segments:
+    degree = form.degree
+    states = np.array(STATE_WEIGHTS[degree, form.head, form.has_jerk])
+    weights = row_weights(degree, form.steps)
+    return Segments(weights, states, (degree - 1) / 2, (degree + 1) / 12, form.steps, closed=True)
 
 
 @jit_kernel

@@ -89,7 +89,7 @@ def start(operator: StepOperator, vjp: bool, scheme: tuple[object, ...], *, goal
     empty = partial(torch.empty, device="meta")
     index = empty(BATCH, dtype=torch.int32)
     dt = empty(1, steps, dtype=torch.float64)
-    module = operator.name if operator.name in ("clique_central", "bspline") else "chain"
+    module = "control_points" if operator.name in ("clique_central", "bspline") else "chain"
     launcher = getattr(importlib.import_module(f"{ROOM}.{module}"), f"{operator.name}_{'vjp' if vjp else 'forward'}")
     options = operator.scheme(scheme, vjp=vjp)
     there = [k < kinds for kinds in (operator.starts, operator.goals if goal else 0) for k in range(4)]

@@ -416,7 +416,7 @@ class TopicHandlers:
     def accepting(self) -> Executor:
         """Return the executor that handles input. Raises Rejected: not_active."""
         if self.state != ACTIVE:
-            raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {self.state}")
+            raise RejectionReason.NOT_ACTIVE.of("node", "state active", self.state)
         return self.pipeline
 
     def update(self) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from ..engine.call import Wanted
 from ..kernels import CostTerm, QuadraticCost
 from ..limits.joint_limits import JointLimits
-from .rejection import Rejected, RejectionReason, require_finite
+from .rejection import RejectionReason, require_finite
 from .sequences import LARGEST_RESULT_BYTES, OUTPUTS, ActionRequest, IntegratedBatch, check_fields
 
 _ROWS = ("weight", "target")
@@ -69,26 +69,21 @@ def check_rows_wanted(rows: np.ndarray, request: ActionRequest, limits: Quadrati
     """
     batch, dof = request.batch, len(request.columns.names)
     if rows.size > batch:
-        raise Rejected(
-            RejectionReason.SIZE_OUT_OF_RANGE,
-            f"trajectory_rows: expected at most {batch} (batch) values, got {rows.size}",
-        )
+        raise RejectionReason.SIZE_OUT_OF_RANGE.of("trajectory_rows", f"at most {batch} (batch) values", rows.size)
     if rows.size and rows.max() >= batch:
         at = int(rows.argmax())
-        raise Rejected(
-            RejectionReason.ROW_OUT_OF_RANGE,
-            f"trajectory_rows: expected 0 to {batch - 1} (batch {batch}), got {rows[at]} at [{at}]",
+        raise RejectionReason.ROW_OUT_OF_RANGE.of(
+            "trajectory_rows", f"0 to {batch - 1} (batch {batch})", f"{rows[at]} at [{at}]"
         )
     violations = 0 if limits is None else sum(term.lower is not None for term in limits.outputs)
     # The size of gradients, of four outputs and times, and of violations, all float32.
     points = batch * request.horizon + (4 * rows.size + violations * batch) * request.output_horizon
     size = 4 * (points * (dof + 1) + 6 * batch * dof)
     if (rows.size or violations) and size > LARGEST_RESULT_BYTES:
-        raise Rejected(
-            RejectionReason.SIZE_OUT_OF_RANGE,
-            f"{'trajectory_rows' if rows.size else 'violation_fields'}: expected an answer of at most "
-            f"{LARGEST_RESULT_BYTES} bytes, the most that a message carries, got {size} with {rows.size} trajectories "
-            f"and the violations of {violations} outputs",
+        raise RejectionReason.SIZE_OUT_OF_RANGE.of(
+            "trajectory_rows" if rows.size else "violation_fields",
+            f"an answer of at most {LARGEST_RESULT_BYTES} bytes, the most that a message carries",
+            f"{size} with {rows.size} trajectories and the violations of {violations} outputs",
         )
     return rows.astype(np.int64)
 
@@ -118,7 +113,9 @@ def check_cost(
     ]
     for name, term, wanted in zip(OUTPUTS, terms, violated, strict=True):
         if wanted and asked.violation_fields and term.lower is None:
-            raise _invalid(f"cost.{name}.lower", "limits, because violations of them are wanted, got none")
+            raise RejectionReason.INVALID_COST.of(
+                f"cost.{name}.lower", "limits, because violations of them are wanted", "none"
+            )
     cost = QuadraticCost(
         *(term if term.limit_weight is not None else term._replace(lower=None, upper=None) for term in terms),
         duration_weight=_check_duration_weight(asked.cost.duration_weight, request.batch),
@@ -132,7 +129,9 @@ def check_cost(
         )
     )
     if all(term.lower is None for term in wanted_limits.outputs):
-        raise _invalid("want_limit_violations", "limits in the cost, because the node has none of its own, got none")
+        raise RejectionReason.INVALID_COST.of(
+            "want_limit_violations", "limits in the cost, because the node has none of its own", "none"
+        )
     return cost, wanted_limits
 
 
@@ -151,10 +150,7 @@ def _check_duration_weight(values: np.ndarray, batch: int) -> float | np.ndarray
     if not values.size:
         return None
     if values.size not in (1, batch):
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH,
-            f"cost.duration_weight: expected 0, 1 or {batch} (batch) values, got {values.size}",
-        )
+        raise RejectionReason.SIZE_MISMATCH.of("cost.duration_weight", f"0, 1 or {batch} (batch) values", values.size)
     require_finite("cost.duration_weight", values)
     return float(values[0]) if values.size == 1 else values
 
@@ -170,10 +166,10 @@ def _check_term(
         return _NO_TERM
     checked = CostTerm(**given)
     if checked.target is not None and checked.weight is None and checked.terminal_weight is None:
-        raise _invalid(f"cost.{name}.target", "a weight or a terminal_weight with it, got neither")
+        raise RejectionReason.INVALID_COST.of(f"cost.{name}.target", "a weight or a terminal_weight with it", "neither")
     if checked.limit_weight is None and not wants_violations:
         if checked.lower is not None or checked.upper is not None:
-            raise _invalid(f"cost.{name}.limit_weight", "a limit_weight with the limits, got none")
+            raise RejectionReason.INVALID_COST.of(f"cost.{name}.limit_weight", "a limit_weight with the limits", "none")
         return checked
     lower, upper = (
         own if bound is None else bound
@@ -182,13 +178,17 @@ def _check_term(
     if lower is None and upper is None:
         if checked.limit_weight is None:
             return checked
-        raise _invalid(f"cost.{name}.lower", "limits with limit_weight, because the node has none of its own, got none")
+        raise RejectionReason.INVALID_COST.of(
+            f"cost.{name}.lower", "limits with limit_weight, because the node has none of its own", "none"
+        )
     dof = len(request.columns.names)
     lower = np.full(dof, -np.inf, np.float32) if lower is None else lower
     upper = np.full(dof, np.inf, np.float32) if upper is None else upper
     if (lower > upper).any():
         joint = int((lower > upper).argmax())
-        raise _invalid(f"cost.{name}.lower", f"at most upper, {upper[joint]:g}, got {lower[joint]:g}")
+        raise RejectionReason.INVALID_COST.of(
+            f"cost.{name}.lower", f"at most upper, {upper[joint]:g}", f"{lower[joint]:g}"
+        )
     return checked._replace(lower=np.ascontiguousarray(lower), upper=np.ascontiguousarray(upper))
 
 
@@ -197,12 +197,12 @@ def _check_array(output: str, field: str, values: np.ndarray, request: ActionReq
     shape = next((shape for shape, _ in shapes if math.prod(shape) == values.size), None)
     if shape is None:
         expected = ", ".join(f"{math.prod(shape)} ({words})" for shape, words in shapes)
-        raise Rejected(RejectionReason.SIZE_MISMATCH, f"{name}: expected 0, {expected} values, got {values.size}")
+        raise RejectionReason.SIZE_MISMATCH.of(name, f"0, {expected} values", values.size)
     if field not in _LIMITS:
         require_finite(name, values)
     elif np.isnan(values).any():
         at = int(np.isnan(values).argmax())
-        raise Rejected(RejectionReason.NOT_FINITE, f"{name}: expected numbers, got nan at [{at}]")
+        raise RejectionReason.NOT_FINITE.of(name, "numbers", f"nan at [{at}]")
     return request.columns.into_node(values.reshape(shape))
 
 
@@ -216,7 +216,3 @@ def _shapes(field: str, request: ActionRequest) -> list[tuple[tuple[int, ...], s
     if field == _END:
         shapes.append(((batch, dof), f"batch {batch} x dof"))
     return shapes
-
-
-def _invalid(field: str, expected: str) -> Rejected:
-    return Rejected(RejectionReason.INVALID_COST, f"{field}: expected {expected}")

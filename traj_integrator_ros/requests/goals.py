@@ -11,7 +11,7 @@ import numpy as np
 from ..execution.motion import State
 from ..parameters.parameters import NodeParameters
 from .joint_order import resolve_subset
-from .rejection import Rejected, RejectionReason
+from .rejection import RejectionReason
 
 
 class ResultCode(IntEnum):
@@ -100,10 +100,10 @@ def goal_tolerances(fields: GoalFields, parameters: NodeParameters) -> GoalToler
 
     """
     if fields.has_multi_dof:
-        raise Rejected(
-            RejectionReason.JOINT_COUNT,
-            "multi_dof_trajectory: expected none, and no component tolerances, since the node's joints have one degree "
-            "of freedom each, got some",
+        raise RejectionReason.JOINT_COUNT.of(
+            "multi_dof_trajectory",
+            "none, and no component tolerances, since the node's joints have one degree of freedom each",
+            "some",
         )
     any_velocity = np.zeros(len(parameters.joint_names))
     stopped = any_velocity + parameters.constraints_stopped_velocity_tolerance
@@ -127,7 +127,7 @@ def goal_tolerances(fields: GoalFields, parameters: NodeParameters) -> GoalToler
 def _or_default(field: str, given: np.ndarray | float, default: np.ndarray | float) -> np.ndarray:
     """Replace tolerances of 0 by the default; negative tolerances, and defaults of 0, become infinite."""
     if np.isnan(given).any():
-        raise Rejected(RejectionReason.NOT_FINITE, f"{field}: expected numbers, got NaN")
+        raise RejectionReason.NOT_FINITE.of(field, "numbers", "NaN")
     found = np.where(np.equal(given, 0), default, given)
     return np.where(found > 0, found, np.inf)
 

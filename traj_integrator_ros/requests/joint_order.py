@@ -76,10 +76,8 @@ def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) 
     columns = resolve_subset(names, joint_names, field)
     if len(names) != len(joint_names):
         missing = [name for name in joint_names if name not in set(names)]
-        raise Rejected(
-            RejectionReason.JOINT_COUNT,
-            f"{field}: expected all {len(joint_names)} joints of the node or none, got {len(names)}; "
-            f"missing {shown_names(missing)}",
+        raise RejectionReason.JOINT_COUNT.of(
+            field, f"all {len(joint_names)} joints of the node or none", f"{len(names)}; missing {shown_names(missing)}"
         )
     from_node = np.asarray(columns)
     return ColumnOrder(names, np.argsort(from_node), from_node)
@@ -106,9 +104,8 @@ def resolve_subset(names: Sequence[str], joint_names: tuple[str, ...], field: st
     column_of = {name: column for column, name in enumerate(joint_names)}
     unknown = [name for name in names if name not in column_of]
     if unknown:
-        raise Rejected(
-            RejectionReason.UNKNOWN_JOINT,
-            f"{field}: expected joints of the node ({shown_names(joint_names)}), got {shown_names(unknown)}",
+        raise RejectionReason.UNKNOWN_JOINT.of(
+            field, f"joints of the node ({shown_names(joint_names)})", shown_names(unknown)
         )
     return [column_of[name] for name in names]
 
@@ -127,9 +124,8 @@ def values_of_joints(
     if optional and not len(values):
         return np.zeros(len(columns))
     if len(values) != count:
-        raise Rejected(
-            RejectionReason.JOINT_COUNT,
-            f"{field}: expected {'0 or ' * optional}{count} values, one for each name, got {len(values)}",
+        raise RejectionReason.JOINT_COUNT.of(
+            field, f"{'0 or ' * optional}{count} values, one for each name", len(values)
         )
     values = values[columns]
     if np.count_nonzero(np.isfinite(values)) < len(values):  # For a few values, this is three times as fast as .all().
@@ -155,8 +151,6 @@ def _columns(named: Iterable[tuple[int, str]], field: str) -> dict[str, int]:
     column_of: dict[str, int] = {}
     for column, name in named:
         if name in column_of:
-            raise Rejected(
-                RejectionReason.DUPLICATE_JOINT, f"{field}: expected every joint once, got {shown(name)} twice"
-            )
+            raise RejectionReason.DUPLICATE_JOINT.of(field, "every joint once", f"{shown(name)} twice")
         column_of[name] = column
     return column_of

@@ -56,7 +56,7 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
     """
     names, joint_names = list(fields.joint_names), parameters.joint_names
     if not names:
-        raise Rejected(RejectionReason.JOINT_COUNT, "joint_names: expected at least one joint, got none")
+        raise RejectionReason.JOINT_COUNT.of("joint_names", "at least one joint", "none")
     columns = resolve_subset(names, joint_names, "joint_names")
     count = fields.count
     require_size("points", count, 1, parameters.position_trajectory_max_points, "position_trajectory.max_points")
@@ -125,11 +125,12 @@ def _without_times(count: int, parameters: NodeParameters) -> str:
     """Return whether points without times are a path or a chunk. Raises Rejected: invalid_times, if nobody said so."""
     meaning = parameters.position_trajectory_without_times
     if meaning == WITHOUT_TIMES_REFUSE:
-        raise Rejected(
-            RejectionReason.INVALID_TIMES,
-            f"points.time_from_start: expected increasing times, got 0 for all {count} points, which may be a path, "
-            f"passed as fast as limits allow, or a chunk, with points {parameters.dt:g} s (parameter dt) apart; choose "
-            "by the parameter position_trajectory.without_times: path or chunk",
+        raise RejectionReason.INVALID_TIMES.of(
+            "points.time_from_start",
+            "increasing times",
+            f"0 for all {count} points, which may be a path, passed as fast as limits allow, or a chunk, with points "
+            f"{parameters.dt:g} s (parameter dt) apart; choose by the parameter position_trajectory.without_times: "
+            "path or chunk",
         )
     return meaning
 
@@ -143,10 +144,10 @@ def _values(part: str, points: Sequence[np.ndarray], count: int, *, optional: bo
     given = lengths > 0 if optional else np.ones(len(points), bool)
     if (wrong := given & (lengths != count)).any():
         index = int(wrong.argmax())
-        raise Rejected(
-            RejectionReason.JOINT_COUNT,
-            f"points[{index}].{part}: expected {count} values, one for each joint name{', or none' * optional}, got "
-            f"{lengths[index]}",
+        raise RejectionReason.JOINT_COUNT.of(
+            f"points[{index}].{part}",
+            f"{count} values, one for each joint name{', or none' * optional}",
+            lengths[index],
         )
     values = np.full((len(points), count), np.nan)
     values[given] = points if given.all() else [row for row in points if len(row)]
@@ -165,27 +166,27 @@ def _require_rest(velocity: np.ndarray, names: Sequence[str]) -> None:
     """Refuse a complete plan that ends in motion; NaN counts as rest. Raises Rejected: goal_in_motion."""
     joint = int(np.abs(velocity).argmax())
     if abs(velocity[joint]) > _AT_REST:
-        raise Rejected(
-            RejectionReason.GOAL_IN_MOTION,
-            f"points[-1].velocities: expected 0 at the goal, got {velocity[joint]:.6g} for {names[joint]}; "
-            "position_trajectory.end = stream takes plans that another one goes on from",
+        raise RejectionReason.GOAL_IN_MOTION.of(
+            "points[-1].velocities",
+            "0 at the goal",
+            f"{velocity[joint]:.6g} for {names[joint]}; position_trajectory.end = stream takes plans that another one "
+            "goes on from",
         )
 
 
 def _require_times(time_ns: np.ndarray, stamp_ns: int, now_ns: int, *, untimed: bool) -> None:
     """Check that times increase, and that the last one lies ahead. Raises Rejected: invalid_times."""
     if time_ns[0] < 0:
-        raise Rejected(
-            RejectionReason.INVALID_TIMES,
-            f"points[0].time_from_start: expected at least 0 s, got {time_ns[0] * NANOSECOND_S:g}",
+        raise RejectionReason.INVALID_TIMES.of(
+            "points[0].time_from_start", "at least 0 s", f"{time_ns[0] * NANOSECOND_S:g}"
         )
     later = np.diff(time_ns) > 0
     if not untimed and not later.all():
         index = int(np.argmin(later)) + 1
-        raise Rejected(
-            RejectionReason.INVALID_TIMES,
-            f"points[{index}].time_from_start: expected more than {time_ns[index - 1] * NANOSECOND_S:.9g} s "
-            f"(the point before), got {time_ns[index] * NANOSECOND_S:.9g}",
+        raise RejectionReason.INVALID_TIMES.of(
+            f"points[{index}].time_from_start",
+            f"more than {time_ns[index - 1] * NANOSECOND_S:.9g} s (the point before)",
+            f"{time_ns[index] * NANOSECOND_S:.9g}",
         )
     if stamp_ns and not untimed and stamp_ns + int(time_ns[-1]) <= now_ns:
         ended = (now_ns - stamp_ns - int(time_ns[-1])) * NANOSECOND_S

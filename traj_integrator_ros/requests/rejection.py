@@ -93,6 +93,10 @@ class RejectionReason(str, Enum):
     """A message cannot be decoded."""
     INTERNAL_ERROR = "internal_error"
 
+    def of(self, field: str, expected: str, got: object) -> Rejected:
+        """Return the rejection of a field for this reason."""
+        return Rejected(self, f"{field}: expected {expected}, got {got}")
+
 
 class Rejected(Exception):
     """Input is rejected for `reason`; the message names the field, what was expected and what was given."""
@@ -126,7 +130,7 @@ def require_size(name: str, size: int, low: int, high: int, parameter: str = "")
     """Check a size, which a parameter may limit. Raises Rejected: size_out_of_range."""
     if not low <= size <= high:
         limit = f" (parameter {parameter})" if parameter else ""
-        raise Rejected(RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected {low} to {high}{limit}, got {size}")
+        raise RejectionReason.SIZE_OUT_OF_RANGE.of(name, f"{low} to {high}{limit}", size)
 
 
 def require_steps(values: np.ndarray) -> None:
@@ -135,9 +139,8 @@ def require_steps(values: np.ndarray) -> None:
     outside = (values < DT_MIN_S) | (values > DT_MAX_S)
     if outside.any():
         index = int(outside.argmax())
-        raise Rejected(
-            RejectionReason.INVALID_DT,
-            f"dt: expected more than 0 s ({DT_MIN_S:g} to {DT_MAX_S:g}), got {values[index]:g} at [{index}]",
+        raise RejectionReason.INVALID_DT.of(
+            "dt", f"more than 0 s ({DT_MIN_S:g} to {DT_MAX_S:g})", f"{values[index]:g} at [{index}]"
         )
 
 

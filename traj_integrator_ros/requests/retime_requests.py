@@ -15,7 +15,7 @@ from ..execution.rows import Points, motion_of_points
 from ..kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
 from ..limits.joint_limits import JointLimits, limits_lacking
 from .joint_order import ColumnOrder, resolve_columns, wrong_length
-from .rejection import Rejected, RejectionReason, require_size, require_steps
+from .rejection import RejectionReason, require_size, require_steps
 from .sequences import check_dt_size
 from .turning import unwrapped
 
@@ -161,23 +161,25 @@ def check_retiming(
         position = torch.from_numpy(unwrapped(position.numpy(), turning))
     order = fields.order or 3
     if order not in (2, 3):
-        raise _invalid("order", "2, 3 or 0 (3)", order)
+        raise RejectionReason.INVALID_RETIMING.of("order", "2, 3 or 0 (3)", order)
     if order == 2 and acceleration is not None:
-        raise _invalid("acceleration", "none with order 2, whose motions are cubics", "some")
+        raise RejectionReason.INVALID_RETIMING.of("acceleration", "none with order 2, whose motions are cubics", "some")
     dt = _steps(fields.dt, fields.dt_per, batch, rows)
     plan = {"dt": dt, "velocity": velocity, "acceleration": acceleration} if fields.dt.size else {}
     rates = {"velocity": velocity is not None, "acceleration": acceleration is not None}
     given = [name for name, is_given in rates.items() if is_given]
     if given and not plan:
-        raise _invalid(given[0], "none without dt", "some")
+        raise RejectionReason.INVALID_RETIMING.of(given[0], "none without dt", "some")
     if order == 3 and len(given) == 1:
         raise wrong_length(next(name for name in rates if name not in given), 0, sizes)
     for name in ("duration", "min_duration"):
         value = getattr(fields, name)
         if not 0 <= value < np.inf or (plan and value):
-            raise _invalid(name, "0 with dt" if plan else "seconds, at least 0", f"{value:g}")
+            raise RejectionReason.INVALID_RETIMING.of(
+                name, "0 with dt" if plan else "seconds, at least 0", f"{value:g}"
+            )
     if fields.duration and fields.min_duration:
-        raise _invalid("min_duration", "0 with duration", f"{fields.min_duration:g}")
+        raise RejectionReason.INVALID_RETIMING.of("min_duration", "0 with duration", f"{fields.min_duration:g}")
     return RetimeRequest(
         columns,
         position,
@@ -218,18 +220,17 @@ def _limits(
             if values.size != len(own.joint_names):
                 raise wrong_length(field, values.size, {"dof": len(own.joint_names)})
             if not (values > 0).all():  # NaN is not.
-                raise _invalid(field, "limits greater than 0", f"{values[~(values > 0)][0]:g}")
+                raise RejectionReason.INVALID_RETIMING.of(
+                    field, "limits greater than 0", f"{values[~(values > 0)][0]:g}"
+                )
             of_node = columns.into_node(values)
         elif lacking := limits_lacking(own.joint_names, of_node):
-            raise Rejected(
-                RejectionReason.NO_LIMITS,
-                f"{field}: expected a limit of {lacking}, here or as the parameter limits.{name}, got none",
+            raise RejectionReason.NO_LIMITS.of(
+                field, f"a limit of {lacking}, here or as the parameter limits.{name}", "none"
             )
         if not 0 < factor <= 1:
-            raise _invalid(f"max_{name}_scaling_factor", "more than 0 and at most 1, or 0 (1)", f"{factor:g}")
+            raise RejectionReason.INVALID_RETIMING.of(
+                f"max_{name}_scaling_factor", "more than 0 and at most 1, or 0 (1)", f"{factor:g}"
+            )
         found[name] = torch.from_numpy(of_node * factor)
     return MotionLimits(**found)
-
-
-def _invalid(field: str, expected: str, got: object) -> Rejected:
-    return Rejected(RejectionReason.INVALID_RETIMING, f"{field}: expected {expected}, got {got}")

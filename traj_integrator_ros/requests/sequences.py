@@ -173,10 +173,8 @@ def _map_of(space: int, degree: int, steps: int) -> ControlMap:
 def check_fields(value: int, name: str) -> int:
     """Return which outputs are wanted, as a sum of 1, 2, 4 and 8. Raises Rejected: invalid_fields."""
     if value > ALL_FIELDS:
-        raise Rejected(
-            RejectionReason.INVALID_FIELDS,
-            f"{name}: expected 0 (all) or a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk), "
-            f"got {value}",
+        raise RejectionReason.INVALID_FIELDS.of(
+            name, "0 (all) or a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk)", value
         )
     return value or ALL_FIELDS
 
@@ -190,20 +188,20 @@ def check_dt_size(size: int, per: int, batch: int, count: int, name: str) -> Non
     """
     if per not in (DT_PER_STEP, DT_PER_TRAJECTORY):
         expected = f"{DT_PER_STEP} (DT_PER_STEP) or {DT_PER_TRAJECTORY} (DT_PER_TRAJECTORY)"
-        raise Rejected(RejectionReason.INVALID_DT, f"dt_per: expected {expected}, got {per}")
+        raise RejectionReason.INVALID_DT.of("dt_per", expected, per)
     if size not in (0, 1, *((batch,) if per else (count, batch * count))):
         sizes = f"1 or {batch} (batch)" if per else f"1, {count} ({name}) or {batch * count} (batch x {name})"
-        raise Rejected(RejectionReason.SIZE_MISMATCH, f"dt: expected 0, {sizes} values, got {size}")
+        raise RejectionReason.SIZE_MISMATCH.of("dt", f"0, {sizes} values", size)
 
 
 def _check_result_size(batch: int, output_horizon: int, dof: int, most_bytes: int) -> None:
     # The size of four arrays [batch, output horizon, dof], and of times that may differ by trajectory, all float32.
     size = 4 * batch * output_horizon * (4 * dof + 1)
     if size > most_bytes:
-        raise Rejected(
-            RejectionReason.SIZE_OUT_OF_RANGE,
-            f"batch: expected trajectories of at most {most_bytes} bytes, the most that a message carries, "
-            f"got {size} (batch {batch} x output horizon {output_horizon} x dof {dof})",
+        raise RejectionReason.SIZE_OUT_OF_RANGE.of(
+            "batch",
+            f"trajectories of at most {most_bytes} bytes, the most that a message carries",
+            f"{size} (batch {batch} x output horizon {output_horizon} x dof {dof})",
         )
 
 
@@ -251,12 +249,11 @@ def _check_ends(fields: SequenceFields, kernel: ControlMap, columns: ColumnOrder
             f"{field}: expected none, because control space {kernel.control_space.name} takes {takes}",
         )
     if not given:
-        raise Rejected(RejectionReason.SIZE_MISMATCH, "goal_index: expected none without goal.position, got one")
+        raise RejectionReason.SIZE_MISMATCH.of("goal_index", "none without goal.position", "one")
     goal = _check_end("goal", rows[: len(kernel.goal)], fields.goal_index, fields.batch, most_rows, columns)
     if fields.horizon < -kernel.goal_place:
-        raise Rejected(
-            RejectionReason.SIZE_OUT_OF_RANGE,
-            f"horizon: expected at least {-kernel.goal_place} actions with a goal, got {fields.horizon}",
+        raise RejectionReason.SIZE_OUT_OF_RANGE.of(
+            "horizon", f"at least {-kernel.goal_place} actions with a goal", fields.horizon
         )
     return start, goal
 
@@ -274,24 +271,19 @@ def _check_end(
     position, *others = values
     for part, more in zip(_STATE[1:], others, strict=False):
         if more.size and not position.size:
-            raise Rejected(
-                RejectionReason.SIZE_MISMATCH, f"{name}.{part}: expected none without {name}.position, got {more.size}"
-            )
+            raise RejectionReason.SIZE_MISMATCH.of(f"{name}.{part}", f"none without {name}.position", more.size)
     if position.size % dof:
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH,
-            f"{name}.position: expected rows of {dof} values (dof), got {position.size} values",
+        raise RejectionReason.SIZE_MISMATCH.of(
+            f"{name}.position", f"rows of {dof} values (dof)", f"{position.size} values"
         )
     count = position.size // dof or 1
     if count > max(most_rows, 1):
-        raise Rejected(
-            RejectionReason.SIZE_OUT_OF_RANGE,
-            f"{name}.position: expected at most {most_rows} rows (parameter max_batch), got {count}",
+        raise RejectionReason.SIZE_OUT_OF_RANGE.of(
+            f"{name}.position", f"at most {most_rows} rows (parameter max_batch)", count
         )
     if not index.size and count not in (1, batch):
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH,
-            f"{name}.position: expected 1 row or {batch} (batch) without {name}_index, got {count}",
+        raise RejectionReason.SIZE_MISMATCH.of(
+            f"{name}.position", f"1 row or {batch} (batch) without {name}_index", count
         )
     rows = ()
     if position.size:
@@ -304,9 +296,7 @@ def _check_index(name: str, values: np.ndarray, batch: int, rows: int) -> np.nda
     if not values.size:
         return None
     if values.size != batch:
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH, f"{name}_index: expected 0 or {batch} (batch) values, got {values.size}"
-        )
+        raise RejectionReason.SIZE_MISMATCH.of(f"{name}_index", f"0 or {batch} (batch) values", values.size)
     largest = int(values.max())
     if largest >= rows:
         raise Rejected(

@@ -107,7 +107,9 @@ def read_position_trajectory(data: bytes, most_points: int) -> PositionFields:
         _require_room(data, at + 4, _LEAST_POINT_SIZE * count)
         runs = [*_runs(data, at + 4, count)] if count <= most_points else []
     except struct.error:
-        raise _malformed("all bytes of a JointTrajectory", f"{len(data)}") from None
+        raise RejectionReason.MALFORMED_MESSAGE.of(
+            "message", "all bytes of a JointTrajectory", f"{len(data)}"
+        ) from None
     columns = [*zip(*runs, strict=True)] or [()] * 4
     times_ns = np.concatenate([np.zeros(0, np.int64), *columns.pop()])
     return PositionFields(tuple(names), nanoseconds(stamp), count, times_ns, *map(_rows, columns))
@@ -133,19 +135,20 @@ def _stamp_of(message: object) -> Stamp:
 
 def _converted(data: bytes, kind: type[Message], most_bytes: int | None = None) -> Message:
     if most_bytes is not None and len(data) > most_bytes:
-        text = f"message: expected at most {most_bytes} bytes, got {len(data)}"
-        raise Rejected(RejectionReason.SIZE_OUT_OF_RANGE, text)
+        raise RejectionReason.SIZE_OUT_OF_RANGE.of("message", f"at most {most_bytes} bytes", len(data))
     _head(data)
     try:
         return deserialize_message(data, kind)
     except Exception:  # releases raise errors of several types
-        raise _malformed(f"the bytes of a {kind.__name__}", f"{len(data)} others") from None
+        raise RejectionReason.MALFORMED_MESSAGE.of(
+            "message", f"the bytes of a {kind.__name__}", f"{len(data)} others"
+        ) from None
 
 
 def _head(data: bytes) -> tuple[Stamp, int, int]:
     """Return the stamp with which a message begins, the number of names after its header, and where they begin."""
     if data[:2] != _ENCODING:
-        raise _malformed("plain little-endian CDR", data[:4].hex() or "nothing")
+        raise RejectionReason.MALFORMED_MESSAGE.of("message", "plain little-endian CDR", data[:4].hex() or "nothing")
     try:
         *stamp, size = _HEADER.unpack_from(data, 4)
         at = 16 + size
@@ -153,9 +156,9 @@ def _head(data: bytes) -> tuple[Stamp, int, int]:
         count = _LENGTH.unpack_from(data, at)[0]
         _require_room(data, at + 4, 4 * count)
     except struct.error:
-        raise _malformed("a header and names", f"{len(data)} bytes") from None
+        raise RejectionReason.MALFORMED_MESSAGE.of("message", "a header and names", f"{len(data)} bytes") from None
     if count > _MOST_NAMES:
-        raise Rejected(RejectionReason.SIZE_OUT_OF_RANGE, f"names: expected at most {_MOST_NAMES}, got {count}")
+        raise RejectionReason.SIZE_OUT_OF_RANGE.of("names", f"at most {_MOST_NAMES}", count)
     return tuple(stamp), count, at + 4
 
 
@@ -205,10 +208,6 @@ def _require_room(data: bytes, at: int, size: int) -> None:
     """Check that the message has this many bytes from a place on. Raises struct.error."""
     if size > len(data) - at:
         raise struct.error
-
-
-def _malformed(expected: str, got: str) -> Rejected:
-    return Rejected(RejectionReason.MALFORMED_MESSAGE, f"message: expected {expected}, got {got}")
 
 
 # Sequence numbers that publishers give to their messages
