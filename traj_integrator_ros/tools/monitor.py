@@ -150,16 +150,6 @@ class NodeView:
         """Take a status."""
         self.values, self.message, self.level, self.received_at = dict(values), message, level, time.monotonic()
 
-    def rejected(self) -> dict[str, int]:
-        """Return the counts of rejections above 0 by reason, the largest first."""
-        begin = "rejected."
-        found = {key.removeprefix(begin): int(value) for key, value in self.values.items() if key.startswith(begin)}
-        return dict(sorted(((reason, n) for reason, n in found.items() if n), key=lambda item: -item[1]))
-
-    def latencies(self, kind: str) -> tuple[str, str]:
-        """Return median and 99th percentile of the latency, ms; `kind` is "sequence" or "service"."""
-        return self.values[f"{kind}_latency_p50_ms"], self.values[f"{kind}_latency_p99_ms"]
-
 
 def is_integrator(values: Mapping[str, str]) -> bool:
     """Return whether a status on /diagnostics is one of this package's node."""
@@ -173,9 +163,13 @@ def one_line(view: NodeView) -> str:
         level = f"silent for {silent_s:.0f} s"
     why = f" ({view.message})" if view.level else ""
     rates = " ".join(f"{topic}={rate.per_second():.0f}/s" for topic, rate in view.topics.items())
-    rejected = " ".join(f"{reason}={n}" for reason, n in view.rejected().items()) or "none"
-    p50, p99 = (_measured(value, "ms") for value in view.latencies("sequence"))
-    service_p50, service_p99 = (_measured(value, "ms") for value in view.latencies("service"))
+    counts = [(int(count), key.partition(".")[2]) for key, count in values.items() if key.startswith("rejected.")]
+    rejected = " ".join(f"{reason}={n}" for n, reason in sorted(counts, key=lambda one: -one[0]) if n) or "none"
+    p50, p99, service_p50, service_p99 = (
+        _measured(values[f"{kind}_latency_{share}_ms"], "ms")
+        for kind in ("sequence", "service")
+        for share in ("p50", "p99")
+    )
     return (
         f"{view.name} {level}{why} {values['lifecycle_state']} device={values['device']} backend={values['backend']} "
         f"sequences={values['sequences']} published={values['published']} p50={p50} p99={p99} "
