@@ -92,8 +92,8 @@ class Simulated(Player):
         """Error of the next joint state alone, rad, `[dof]`."""
         self.missing = (0.0, 0.0)
         """Times, s, between which no joint state is sent."""
-        self.stall = (0.0, 0.0)
-        """Times, s, between which the network carries no messages; trajectories arrive at the end."""
+        self.stall, self.ways = (0.0, 0.0), ("from", "to")
+        """Times, s, between which the network carries no messages from, or to, the robot; trajectories then arrive."""
         self._transport, self._computing = transport, computing
         self._jitter, self._late_ns, self._tells = jitter, round(late * SECOND), tells
         self._report_is_next, self._reports_now = report_is_next, False
@@ -165,15 +165,15 @@ class Simulated(Player):
         self._arrived_ns[topic] = max(self._arrived_ns[topic], sent_ns + self._drawn_ns(self._transport))
         return self._arrived_ns[topic]
 
-    def _stalls(self) -> bool:
-        return self.stall[0] <= self.now < self.stall[1]
+    def _stalls(self, *ways: str) -> bool:
+        return self.stall[0] <= self.now < self.stall[1] and not {*ways}.isdisjoint(self.ways)
 
     # The robot's side
 
     def _state(self, _: int) -> None:
         late_ns = round(self.random.uniform(0.0, self._jitter) * SECOND)
         position, velocity = self.robot.measured()
-        if not self._stalls() and not self.missing[0] <= self.now < self.missing[1]:
+        if not self._stalls("from") and not self.missing[0] <= self.now < self.missing[1]:
             told_ns = late_ns + (0 if self._tells else self._late_ns)
             given = self._ns + told_ns, position + self.slip + self.misread, velocity
             self.misread = 0.0
@@ -186,7 +186,7 @@ class Simulated(Player):
 
     def _tell_reference(self, at_ns: int) -> None:
         self._reports_now = False
-        if not self.robot.off and not self._stalls():
+        if not self.robot.off and not self._stalls("from"):
             reference = tuple(part.copy() for part in self.robot.reference.parts)
             self._later(self._arrival("reports", at_ns), self._take_report, at_ns, reference, self.robot.scaling)
 
@@ -218,12 +218,12 @@ class Simulated(Player):
         if message is not None and self._tried[0] is not message.motion:
             self._tried = message.motion, self._ns
             self._publish(message, self._busy_ns)
-        return not self._stalls() and self._ns - self._tried[1] >= _ACKNOWLEDGED_NS
+        return not self._stalls("from", "to") and self._ns - self._tried[1] >= _ACKNOWLEDGED_NS
 
     def _publish(self, made: ExecutableTrajectory | None, at_ns: int) -> ExecutableTrajectory | None:
         if made is None:
             return None
-        if self._stalls():
+        if self._stalls("to"):
             at_ns = _BEGIN_NS + round(self.stall[1] * SECOND)
         sent = Sent(self._arrival("trajectories", at_ns), made)
         self.sent.append(sent)

@@ -62,20 +62,25 @@ def contradicted(loop: Loop, seed: int, *, random: np.random.Generator) -> Figur
 
 
 def stalled(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
-    """The network stalls in both directions during a motion; the policy goes on."""
+    """The network stalls from the robot, or in both directions, during a motion; the policy goes on."""
     begin = loop.now
     at = course(loop, 3 + seed, 4.0, begin + 0.3, _OF_VELOCITY)
-    loop.stall = begin + 1.3, begin + 1.3 + random.uniform(0.05, 1.0)
+    loop.stall, loop.ways = (begin + 1.3, begin + 1.3 + random.uniform(0.05, 1.0)), _ways(random)
     policy(loop, at, 4.0, seed=seed)
     loop.go(1.5)
     return of_command(loop, begin)
+
+
+def _ways(random: np.random.Generator) -> tuple[str, ...]:
+    """Draw the directions of a stall; of one to the robot alone, nobody knows before messages are missed."""
+    return [("from", "to"), ("from",)][random.integers(2)]
 
 
 def stopped_in_a_stall(loop: Loop, seed: int, *, random: np.random.Generator) -> Figures:
     """As `stalled`, with a stop in the stall, which the controller may refuse on arrival; then a policy goes on."""
     begin, lasts = loop.now, random.uniform(0.05, 1.0)
     at = course(loop, 3 + seed, 4.0, begin + 0.3, _OF_VELOCITY)
-    loop.stall = begin + 1.3, begin + 1.3 + lasts
+    loop.stall, loop.ways = (begin + 1.3, begin + 1.3 + lasts), _ways(random)
     policy(loop, at, 1.3 + random.uniform(0.05, lasts), seed=seed)  # Before, the node cannot know of the stall.
     loop.stop()
     loop.go(2.0)
