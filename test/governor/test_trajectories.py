@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from execution_cases import leads_back
 from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import HELD, NOW_S, SimulatedNode, limits, rejected
@@ -186,12 +187,15 @@ def test_an_excess_between_points_has_time_joint_and_value() -> None:
     assert extremes(node.send_from((np.zeros(2),), rows, dt=0.1).motion)[1, 0, 1] <= 0.1005 + 1e-7, "near it, within"
 
 
-def test_a_joint_brakes_earlier_before_a_position_limit() -> None:
+@pytest.mark.parametrize("action", ["retime", "reject", "warn"])
+def test_a_joint_brakes_earlier_before_a_position_limit(action: str) -> None:
     gentle = {"limits__acceleration": [2.0] * 2, "limits__jerk": [100.0] * 2, "publish__lead_time": 0.0}
-    node = SimulatedNode(limits__position_max=[0.12, 1.0], **gentle)
-    motion = node.send_from(MOVING, LINE).motion
-    least, most = extremes(motion)
-    assert 0.115 < most[0, 0] <= 0.12 + 1e-5 and motion.ends_at_rest and least[1].min() > -1e-6
+    node = SimulatedNode(limits__position_max=[0.12, 1.0], limits__action=action, **gentle)
+    made = node.send_from(MOVING, LINE)
+    motion, most = made.motion, extremes(made.motion)[1]
+    assert 0.115 < most[0, 0] <= 0.12 + 1e-7 and motion.ends_at_rest
+    assert leads_back(motion, motion.duration) < 3e-5, "as every blend"
+    np.testing.assert_allclose(made.meant.state_at(0.2).position, 0.1, atol=1e-9)  # what later plans continue
     assert np.allclose(motion.state_at(0.2)[:2], [[motion.state_at(0.2).position[0], 0.1], [0.4, 0.5]], atol=0.11)
     assert motion.state_at(0.2).position[1] == pytest.approx(0.1, abs=1e-6), "the other joint follows its plan"
     node = SimulatedNode(limits__position_max=[0.06, 1.0], **gentle)

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from .limits import OUTWARD, Limits, extremes, forward, keeping, keeps
-from .motion import Motion
+from .limits import Limits, extremes, forward, keeps
+from .motion import Motion, State
 from .tolerances import ROUNDING
 
 SPARE = 1e-4
@@ -17,6 +17,8 @@ _RAMP_S = 0.02
 """Shortest time, s, in which a gentle stop reaches its acceleration: the interval of blends."""
 _OF_STOP = 0.98
 """Share of the acceleration that a gentle stop uses: the blend to a plan that ends beyond limits needs some room."""
+_ENOUGH = 1.1
+"""Factor on the least jerk that keeps a limit of velocity: the jerk of the plan takes some of it."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,6 @@ class Bounds(Limits):
         wide[:, 1:] *= 1 + SPARE
         return wide
 
-    @cached_property
-    def of_stops(self) -> np.ndarray:
-        """Least and greatest position and velocity of a stop; accelerations and jerks are infinite, `[2, 4, D]`."""
-        ranges = np.full((2, 4, len(self.jerk)), np.inf) * OUTWARD
-        ranges[:, 0] = self.sides[:, 0] + ROUNDING * OUTWARD[:, 0]
-        most = np.broadcast_to(self.most, (3, len(self.jerk)))[0]
-        ranges[:, 1] = np.maximum(self.velocity, most) * (1 + ROUNDING) * OUTWARD[:, 0]
-        return ranges
-
     def stop_durations(self, velocity: np.ndarray) -> np.ndarray:
         """Return the time that each joint takes to stop from a constant velocity, s, `[D]`."""
         v, a, j = np.abs(velocity), self.stopping, self.jerk
@@ -83,7 +76,11 @@ class Bounds(Limits):
 
     def kept_by(self, motion: Motion) -> np.ndarray:
         """Return which joints of a motion keep the bounds, bool `[D]`."""
-        kept = keeping(motion, self.wide)
+        if keeps(motion, self.wide):
+            kept = np.ones(motion.dof, bool)
+        else:
+            (least, most), (low, high) = extremes(motion), self.wide
+            kept = ((least >= low) & (most <= high)).all(axis=0)
         if self.deceleration is not None and kept.any():
             kept &= self.steers(motion) <= 1 + SPARE
         return kept
@@ -96,3 +93,10 @@ class Bounds(Limits):
         largest = np.abs(extremes(motion)).max(axis=0)[1:]
         velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
         return replace(self, velocity=velocity, acceleration=acceleration, jerk=jerk)
+
+    def slowing(self, state: State) -> Bounds:
+        """Return bounds whose jerk, where it is only assumed, ends an acceleration before the velocity is too large."""
+        room, most = self.velocity - np.abs(state.velocity), np.broadcast_to(self.most, (3, len(self.jerk)))[2]
+        speeds_up = np.maximum(state.acceleration * np.sign(state.velocity), 0.0)
+        needed = np.where(room > 0, _ENOUGH * speeds_up**2 / (2 * np.maximum(room, ROUNDING)), 0.0)
+        return replace(self, jerk=np.maximum(self.jerk, np.minimum(needed, most)))

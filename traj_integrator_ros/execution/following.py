@@ -39,7 +39,8 @@ def follow(
         bandwidth: of the decay of differences, Hz.
         floating: joints that follow velocities only, bool `[D]`, so that their position is where these lead; None: no
             joint does.
-        most_apart: the largest distance that bounds may add to that from a plan beyond them, rad, `[D]`.
+        most_apart: the largest distance that bounds may add to that from a plan beyond them, rad, `[D]`. Where
+            only the stop at its end is beyond them, joints leave the plan as early as they have to.
 
     """
     state, kinds = np.array(start.known), np.zeros((2, plan.dof), np.int64)
@@ -54,7 +55,8 @@ def follow(
     count = native.follow(*given, state, bounds.wide, bounds.stopping, kinds, knots, coefficients, apart)
     if count < 0:
         return plan
-    if not count or np.count_nonzero(apart > most_apart):
+    far = apart > most_apart
+    if not count or (np.count_nonzero(far) and not bounds.kept_by(plan.valid.planned)[far].all()):
         return None
     return plan._replace(knots=knots[: count + 1], coefficients=coefficients[:count])
 

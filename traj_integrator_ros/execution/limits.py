@@ -181,14 +181,6 @@ def keeps(motion: Motion, ranges: np.ndarray) -> bool:
     return not native.widen(motion.coefficients, motion.knots, ranges[None].copy())
 
 
-def keeping(motion: Motion, ranges: np.ndarray) -> np.ndarray:
-    """Return which joints stay within ranges `[2, 4, D]`, bool `[D]`."""
-    if keeps(motion, ranges):
-        return np.ones(motion.dof, bool)
-    least, most = extremes(motion)
-    return ((least >= ranges[0]) & (most <= ranges[1])).all(axis=0)
-
-
 def forward(motion: Motion, either: np.ndarray) -> Motion:
     """Return the motion with all velocities made positive, so that negative accelerations slow joints down.
 

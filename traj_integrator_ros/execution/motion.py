@@ -224,9 +224,14 @@ class Motion(NamedTuple):
         return self if self.plan_from <= 0 else self.from_time(min(self.plan_from, last))
 
     @property
+    def planned(self) -> Motion:
+        """The motion without its brake, unless it consists of little else."""
+        return self.until(self.plan_until) if MOMENT_S < self.plan_until < self.duration else self
+
+    @property
     def soon(self) -> Motion:
-        """The motion without its brake, unless it consists of little else; of thousands of segments, the first ones."""
-        motion = self.until(self.plan_until) if MOMENT_S < self.plan_until < self.duration else self
+        """The same; of thousands of segments, the first ones."""
+        motion = self.planned
         return motion if len(motion.knots) <= _MOST_SOON else motion.until(float(motion.knots[_MOST_SOON]))
 
     def moved(self, by: np.ndarray) -> Motion:

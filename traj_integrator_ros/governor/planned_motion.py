@@ -23,8 +23,10 @@ from ..requests.rejection import Rejected, RejectionReason, require_finite
 from .slow import slow
 from .stop import stopped_at_end
 
-_OF_LIMITS = 0.97
-"""Share of the limits to which a plan is slowed that is blended into from a motion: the blend needs some room."""
+_OF_LIMITS = 0.97, 0.6
+"""Shares of the limits, tried in this order, to which a plan is slowed that is blended into from a motion: the blend
+needs some room, more of it where the command uses all of its jerk in order to keep a limit of velocity.
+"""
 _NO_BLEND = "motion: the plan cannot be blended with the present command within the limits"
 
 
@@ -99,7 +101,9 @@ class Task(NamedTuple):
             kept = planned.until(into).then(kept)
         end = kept.end.position
         if np.count_nonzero(self.floating | (end < bounds.position_min) | (end > bounds.position_max)):
-            kept = kept.moved(found.motion.end.position - end)
+            planned = kept.planned.end.position  # Where only its stop leads beyond limits, the plan stays where it is.
+            elsewhere = self.floating | (planned < bounds.position_min) | (planned > bounds.position_max)
+            kept = kept.moved(np.where(elsewhere, found.motion.end.position - end, 0.0))
         return found._replace(meant=kept)
 
     def _ended(self, motion: Motion) -> Motion:
@@ -123,7 +127,7 @@ class Task(NamedTuple):
         """
         warns, fault = self.parameters.limits_action == ACTION_WARN, ""
         if at_points := self.plan.is_complete or not meant.with_accelerations or warns:
-            fault = find_motion_violation(meant.valid, self.limits, steps=not self.keeps_limits)
+            fault = find_motion_violation(meant.valid.planned, self.limits, steps=not self.keeps_limits)
         motion = None if fault and not warns else self._followed(meant, np.inf if warns else self.most_apart)
         if motion is None:
             fault = fault or find_motion_violation(meant.valid, self.limits) or _NO_BLEND
@@ -142,19 +146,21 @@ class Task(NamedTuple):
         """
         if not moves:  # as if it kept its limits
             free = replace(self.bounds, most=np.inf, deceleration=None).raised_to(meant.valid)
-            blend = self._replace(bounds=free.containing(*extremes(meant.valid)[:, 0]))._followed(meant)
-            meant = meant if blend is None else blend._replace(plan_from=0.0)  # All of it counts as planned.
+            whole = self._replace(bounds=free.containing(*extremes(meant.valid)[:, 0]))._followed(meant)
+            meant = meant if whole is None else whole._replace(plan_from=0.0)  # All of it counts as planned.
         valid, rates = meant.valid, assumed.raised_to(meant.valid).rates
         begins = meant.duration - valid.duration
-        rates = _OF_LIMITS * rates if moves else rates
-        try:
-            slowed = slow(valid, rates, self.parameters.joint_names, marks=passes - begins)
-            later = slowed.motion if meant.plan_from <= 0 else slowed.motion.from_time(-meant.plan_from)
-            found = self._judged(later._replace(start_ns=meant.start_ns), begins + slowed.passes)
-        except Rejected as refused:
-            fault = f"{fault}; it cannot be slowed (speeds as parts of the plan's): {refused.message}"
-            raise Rejected(RejectionReason.LIMITS, fault) from None
-        return found._replace(delay=later.duration - meant.duration)
+        task = self._replace(bounds=self.bounds.slowing(self.state)) if moves else self
+        for share in _OF_LIMITS if moves else (1.0,):
+            try:
+                slowed = slow(valid, share * rates, self.parameters.joint_names, marks=passes - begins)
+                later = slowed.motion if meant.plan_from <= 0 else slowed.motion.from_time(-meant.plan_from)
+                found = task._judged(later._replace(start_ns=meant.start_ns), begins + slowed.passes)
+                return found._replace(delay=later.duration - meant.duration)
+            except Rejected as refused:
+                reason = refused.message
+        fault = f"{fault}; it cannot be slowed (speeds as parts of the plan's): {reason}"
+        raise Rejected(RejectionReason.LIMITS, fault)
 
     def _followed(self, motion: Motion, most_apart: np.ndarray | float = np.inf) -> Motion | None:
         bounds, bandwidth = self.bounds, self.parameters.publish_bandwidth
@@ -164,5 +170,7 @@ class Task(NamedTuple):
             if not (np.abs(self.state.beyond(motion.begin)) > SAME)[:orders].any():
                 return motion
         if self.keeps_limits or self.parameters.limits_action == ACTION_WARN:
-            bounds = bounds.containing(*extremes(motion.valid)[:, 0])
+            whole, planned = (extremes(one)[:, 0] for one in (motion.valid, motion.valid.planned))
+            within = (planned[0] >= bounds.position_min) & (planned[1] <= bounds.position_max)  # if it brakes before
+            bounds = bounds.containing(*np.where(within, planned, whole))
         return follow(self.state, motion, bounds, bandwidth, self.floating, most_apart)

@@ -31,6 +31,7 @@ constexpr double kTurns = 1e-3;     // rad or m, beyond which a plan that goes b
 constexpr double kTurnsShare = 0.01;  // the same as a share of what the plan covers: less is its ringing
 constexpr double kRest = 1e-6;      // rad or m, beyond the rest of a plan, or back in a time scale: rounding
 constexpr double kBack = 2e-5;      // rad or m, of going back that counts as none
+constexpr double kOff = 1e-7;       // rad or m, from a limit beyond which a plan leads: the next blend has knots elsewhere
 
 constexpr double kDiffers[] = {1e-10, 1e-8, 1e-6};  // rad, rad/s, rad/s^2: less is rounding
 constexpr double kHorizon = 18;     // duration of a blend without bounds, in time scales: three poles leave 3e-6
@@ -110,6 +111,7 @@ class Blend {
     set_weights();
     for (const bool forward : {true, false}) {
       Row low = low_, high = high_;
+      for (long k = 0; k < count_ && !is_inside_; ++k) low[k] += kOff, high[k] -= kOff;
       if (forward) go_forward(low, high);
       long rounds = 0;
       do {
