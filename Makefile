@@ -46,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo demo-arm bench rig soak test stranger coverage matrix gpu wheel arm64 offline release lint clean distclean
 
 help: ## lists the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 setup: ## makes .venv (does nothing when it is up to date)
 	@command -v $(PYTHON) > /dev/null || { echo "set-up: no $(PYTHON): sudo apt install python3 python3-venv python3-dev" >&2; exit 1; }
