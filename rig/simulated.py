@@ -26,8 +26,8 @@ BEGIN_S = 10.0
 _BEGIN_NS = round(BEGIN_S * SECOND)
 _TICK_NS = 10_000_000
 """Period of the supervision, ns."""
-_ACKNOWLEDGED_NS = 7_000_000
-"""Time, ns, from sending a message until the middleware tells that it has arrived: that of Fast DDS on one machine."""
+_ACKNOWLEDGED_NS = 6_000_000
+"""Time, ns, from a message's arrival until the middleware tells of it: that of Fast DDS on one machine."""
 _STOP_NS = 100_000
 """Time in which a stop is computed, ns."""
 Span = tuple[float, float]
@@ -98,7 +98,7 @@ class Simulated(Player):
         self._jitter, self._late_ns, self._tells = jitter, round(late * SECOND), tells
         self._report_is_next, self._reports_now = report_is_next, False
         self._busy_ns, self._arrived_ns = 0, dict.fromkeys(("states", "reports", "trajectories"), 0)
-        core.planner.arrives, self._tried = self._arrives, (None, 0)
+        core.planner.arrives, self._tried = self._arrives, None
         self._repeat(self._state, round(SECOND / states_hz))
         if reports_hz:
             self._repeat(self._report, round(SECOND / reports_hz))
@@ -215,14 +215,15 @@ class Simulated(Player):
 
     def _arrives(self, message: ExecutableTrajectory | None) -> bool:
         """Send the motion in execution once more, and return whether the middleware has told that it arrived."""
-        if message is not None and self._tried[0] is not message.motion:
-            self._tried = message.motion, self._ns
+        if message is not None and self._tried is not message.motion:
             self._publish(message, self._busy_ns)
-        return not self._stalls("from", "to") and self._ns - self._tried[1] >= _ACKNOWLEDGED_NS
+            self._tried = message.motion
+        return not self._stalls("from") and self._ns >= self._arrived_ns["trajectories"] + _ACKNOWLEDGED_NS
 
     def _publish(self, made: ExecutableTrajectory | None, at_ns: int) -> ExecutableTrajectory | None:
         if made is None:
             return None
+        self._tried = None
         if self._stalls("to"):
             at_ns = _BEGIN_NS + round(self.stall[1] * SECOND)
         sent = Sent(self._arrival("trajectories", at_ns), made)

@@ -246,7 +246,7 @@ class TopicHandlers:
 
     def _publish(self, trajectory: ExecutableTrajectory) -> None:
         """Publish a trajectory and record it as the motion to continue; but for `_arrives`, nothing publishes one."""
-        trajectory = self._published.timed(trajectory, self.now_ns())
+        trajectory, self._tried = self._published.timed(trajectory, self.now_ns()), None
         self._send(trajectory)
         self._published.record(trajectory, self.now_ns())
         if trajectory.topic == GOALS:
