@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import torch
 
+from benchmarks.chunks import KINDS
+from benchmarks.optimum import Distance, distance, table
 from rig.simulated import Refusal
 
 from ..settings import add_setting
@@ -25,6 +27,8 @@ from .simulation import Run, simulate
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
+STREAMS_PER_MOTION = 500
+"""Number of streams for each motion whose distance from the optimum is measured, which takes 8 s."""
 
 
 class Task(NamedTuple):
@@ -64,6 +68,8 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         interrupted = True
     _summarize(done, time.monotonic() - began)
+    if not interrupted and (motions := len(done) // STREAMS_PER_MOTION):
+        print("\n" + "\n".join(table(_distances(range(options.first, options.first + motions), options.workers))))
     if interrupted:
         print(f"soak: interrupted after {len(done)} of {len(tasks)} streams", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -105,6 +111,12 @@ def _verdicts(tasks: list[Task], workers: int) -> Iterator[Verdict]:
         return
     with multiprocessing.get_context("fork").Pool(workers, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         yield from pool.imap(judged, tasks, chunksize=4)
+
+
+def _distances(seeds: range, workers: int) -> dict[str, Distance]:
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        found = pool.starmap(distance, [(kind, seeds) for kind in KINDS.values()], chunksize=1)
+    return dict(zip(KINDS, found, strict=True))
 
 
 def _summarize(done: list[Verdict], took_s: float) -> None:
