@@ -230,7 +230,7 @@ class Motion(NamedTuple):
 
     @property
     def soon(self) -> Motion:
-        """The same; of thousands of segments, the first ones."""
+        """The motion without its brake; of a motion of thousands of segments, only the first ones."""
         motion = self.planned
         return motion if len(motion.knots) <= _MOST_SOON else motion.until(float(motion.knots[_MOST_SOON]))
 

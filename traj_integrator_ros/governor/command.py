@@ -295,7 +295,7 @@ class Command:
         return next((one for one in self._own if not one.is_lost), self.last)
 
     def _once_begun(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Return the same. Raises NotYet while the controller is on its way to the first point of it."""
+        """Return the motion in execution. Raises NotYet while the controller is on its way to its first point."""
         own = self.own
         if own is not None and own.start_ns > self.motion_clock.at(now_ns):
             raise NotYet

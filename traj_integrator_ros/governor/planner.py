@@ -38,7 +38,7 @@ _LONG = 256
 _RESTARTS_S = 0.16
 """Time, s, within which a controller restarts: the arm stands, and would execute a brake from its middle."""
 _STOP_WAITS_S = 0.45
-"""Silence, s, in which brakes and stops wait; then it is tried whether messages arrive. 0.5 s of it brake."""
+"""Silence, s, in which brakes and stops wait; then the node tries whether its messages arrive. 0.5 s of it brake."""
 
 
 @dataclass(eq=False)
